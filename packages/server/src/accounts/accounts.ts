@@ -6,6 +6,7 @@ import { newId } from '../control/new-id.ts';
 import { errors } from '../errors.ts';
 import { insertAccountKey } from '../keys/account-keys.ts';
 import { makeKey } from '../keys/form.ts';
+import { insertInvitation, type MailDeps, mailInvitation } from '../people/invitations.ts';
 import { isState, type Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
@@ -59,7 +60,10 @@ export async function listAccounts(
   return { accounts, page, limit, has_more: rows.length > limit };
 }
 
-export async function getAccount({ control, limits }: Deps, id: string): Promise<Account> {
+export async function getAccount(
+  { control, limits }: Pick<Deps, 'limits'> & { control: Queryable },
+  id: string,
+): Promise<Account> {
   const [row] = await control.query<Row>(
     sql`select ${columns} from accounts ${used} where accounts.id = ${known(id)}`,
   );
@@ -67,24 +71,35 @@ export async function getAccount({ control, limits }: Deps, id: string): Promise
   return toAccount(row, limits.keepDeletedDays);
 }
 
-/** The new account has one key, with the role of its owner. */
+/**
+ * The new account has one key, with the role of its owner. It invites the first owner, so that the invitation ends with it. All of it
+ * or nothing: an account whose key nobody has seen would be lost. `link`: of the invitation, unless it was mailed.
+ */
 export async function createAccount(
-  deps: Deps,
-  input: CreateAccount,
-): Promise<{ account: Account; apiKey: string; keyId: string }> {
+  deps: Deps & MailDeps,
+  { owner_email: email, ...input }: CreateAccount,
+): Promise<{ account: Account; apiKey: string; link: string | null }> {
   const id = newId();
   const apiKey = makeKey('rh_acct_');
-  const keyId = await withFreeName(input.name, () =>
+  const { account, invited } = await withFreeName(input.name, () =>
     deps.control.transaction(async (transaction) => {
       await transaction.query(sql`
         insert into accounts (id, name, max_projects, max_total_mb, max_requests_per_second)
         values (${id}, ${input.name.trim()}, ${input.max_projects ?? null}, ${input.max_total_mb ?? null},
                 ${input.max_requests_per_second ?? null})`);
       const first = { accountId: id, name: 'account key', role: 'owner', apiKey } as const;
-      return (await insertAccountKey(transaction, first)).id;
+      const { id: keyId } = await insertAccountKey(transaction, first);
+      const owner = { accountId: id, role: 'owner', keyId, person: null } as const;
+      return {
+        invited:
+          email === undefined
+            ? null
+            : await insertInvitation(deps, transaction, owner, { email, role: 'owner' }),
+        account: await getAccount({ control: transaction, limits: deps.limits }, id),
+      };
     }),
   );
-  return { account: await getAccount(deps, id), apiKey, keyId };
+  return { account, apiKey, link: invited && (await mailInvitation(deps, invited)) };
 }
 
 export async function changeAccount(

@@ -22,8 +22,6 @@ import {
 import { closeProjects, projectsOf } from '../accounts/close.ts';
 import { errors } from '../errors.ts';
 import { issueAccountKey } from '../keys/account-keys.ts';
-import { invite } from '../people/invitations.ts';
-import { readNewEmail } from '../users/emails.ts';
 import type { Deps } from './deps.ts';
 
 const Params = Type.Object({ id: Type.String({ description: "The account's id." }) });
@@ -64,17 +62,9 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply): Promise<CreatedAccountResponse> => {
-      const { owner_email: email, ...input } = request.body;
-      // An address that cannot be invited must not leave an account behind.
-      if (email !== undefined) readNewEmail(email);
-      const { account, apiKey, keyId } = await createAccount(deps, input);
+      const { account, apiKey, link } = await createAccount(deps, request.body);
       reply.status(201).header('location', `${app.prefix}/accounts/${account.id}`);
-      const made = { ok: true as const, account, api_key: apiKey };
-      if (email === undefined) return made;
-      // Invited by the first key: the invitation ends with it.
-      const caller = { accountId: account.id, role: 'owner', keyId, person: null } as const;
-      const { link } = await invite(deps, caller, { email, role: 'owner' });
-      return link === null ? made : { ...made, invitation_link: link };
+      return { ok: true, account, api_key: apiKey, ...(link !== null && { invitation_link: link }) };
     },
   );
 

@@ -16,7 +16,7 @@ import { hashPassword, type PasswordDeps } from './passwords.ts';
 import { hashSecret, newSecret } from './secrets.ts';
 
 type Deps = { control: Control; now: () => number };
-type MailDeps = Deps & { peopleMail: PeopleMail; log: Logger };
+export type MailDeps = Deps & { peopleMail: PeopleMail; log: Logger };
 type Inviter = Pick<AccountCaller, 'accountId' | 'role' | 'keyId' | 'person'>;
 type Row = {
   id: string;
@@ -43,54 +43,62 @@ export async function invite(
   caller: Inviter,
   input: InviteMember,
 ): Promise<{ invitation: Invitation; link: string | null }> {
-  const { control, peopleMail, log } = deps;
+  const { control, peopleMail } = deps;
   if (peopleMail.isConfigured)
     await countInvitation(control, caller.accountId, readNewEmail(input.email).key);
-  const { invitation, code, account } = await createInvitation(deps, caller, input);
+  const made = await control.transaction((transaction) => insertInvitation(deps, transaction, caller, input));
+  return { invitation: made.invitation, link: await mailInvitation(deps, made) };
+}
+
+type Made = { invitation: Invitation; code: string; account: { id: string; name: string } };
+
+/** After the transaction of the invitation. Returns the link if it was not mailed, or if that could not be noted; never throws. */
+export async function mailInvitation(
+  { control, peopleMail, log }: MailDeps,
+  { invitation: { id, email, expires_at }, code, account }: Made,
+): Promise<string | null> {
   const link = peopleMail.link('invitation', code);
-  if (!peopleMail.isConfigured) return { invitation, link };
-  const { id, email } = invitation;
+  if (!peopleMail.isConfigured) return link;
   try {
     await peopleMail.send({
       ...{ kind: 'member_invitation', account, email, link },
-      expiresAt: new Date(invitation.expires_at),
+      expiresAt: new Date(expires_at),
     });
+    await control.change(sql`update invitations set is_mailed = true where id = ${id}`);
+    return null;
   } catch (error) {
     log.warn({ err: error, invitation: id }, 'an invitation was not mailed');
-    return { invitation, link };
+    return link;
   }
-  await control.change(sql`update invitations set is_mailed = true where id = ${id}`);
-  return { invitation, link: null };
 }
 
 /** Another invitation of the same address replaces the first one. */
-async function createInvitation(
-  { control, now }: Deps,
+export async function insertInvitation(
+  { now }: Pick<Deps, 'now'>,
+  transaction: Queryable,
   caller: Inviter,
   { email: given, role, projects }: InviteMember,
-): Promise<{ invitation: Invitation; code: string; account: { id: string; name: string } }> {
+): Promise<Made> {
   const email = readNewEmail(given);
   requireRank(caller, role);
   const { accountId } = caller;
   const code = newSecret('invite');
   const expiresAt = new Date(now() + invitationDays * 86_400_000);
-  return control.transaction(async (transaction) => {
-    const [account] = await transaction.query<{ id: string; name: string }>(
-      sql`select id, name from accounts where id = ${accountId} for update`,
-    );
-    await checkRoom(transaction, accountId, email.key);
-    const ids = await resolveProjects(transaction, accountId, role, projects);
-    await transaction.query(
-      sql`delete from invitations where account_id = ${accountId} and email_key = ${email.key}`,
-    );
-    const [row] = await transaction.query<Row>(sql`
-      insert into invitations (id, account_id, email, email_key, role, projects, hash, invited_by, expires_at)
-      values (${newId()}, ${accountId}, ${email.typed}, ${email.key}, ${role}, ${ids}::text[],
-              ${hashSecret('invite', code)}, ${caller.person?.id ?? caller.keyId}, ${expiresAt})
-      returning ${columns}`);
-    if (!row || !account) throw new Error('The invitation was not stored.');
-    return { invitation: toInvitation(row), code, account };
-  });
+  const [account] = await transaction.query<{ id: string; name: string }>(
+    sql`select id, name from accounts where id = ${accountId} for update`,
+  );
+  await checkRoom(transaction, accountId, email.key);
+  const ids = await resolveProjects(transaction, accountId, role, projects);
+  await transaction.query(
+    sql`delete from invitations where account_id = ${accountId} and email_key = ${email.key}`,
+  );
+  const [row] = await transaction.query<Row>(sql`
+    insert into invitations (id, account_id, email, email_key, role, projects, hash, invited_by, expires_at)
+    values (${newId()}, ${accountId}, ${email.typed}, ${email.key}, ${role}, ${ids}::text[],
+            ${hashSecret('invite', code)}, ${caller.person?.id ?? caller.keyId}, ${expiresAt})
+    returning ${columns}`);
+  if (!row || !account) throw new Error('The invitation was not stored.');
+  return { invitation: toInvitation(row), code, account };
 }
 
 async function checkRoom(transaction: Queryable, accountId: string, emailKey: string): Promise<void> {
