@@ -1,7 +1,7 @@
 // People who belong to accounts: invitations, roles, leaving, sessions.
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { listening, outcome, Page } from './console-page.ts';
-import { api, useTestService } from './helpers.ts';
+import { api, openSecondProcess, soon, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService({ passwordIterations: 1_000, trustedProxies: ['127.0.0.1'] });
 const password = 'violet anchor seven maple';
@@ -207,6 +207,48 @@ describe('a member', () => {
     expect(opened.body.invited_by).toBe('gone@example.com');
     expect((await call(key, 'DELETE', `/account/members/${admin.id}`)).status).toBe(200);
     expect(outcome(await accept(await newPage(), code))).toEqual([400, 'invalid_code']);
+  });
+
+  it('that is removed during its requests leaves nothing behind that works', async () => {
+    const key = await openAccount('Interrupted');
+    const slug = 'interrupted';
+    expect((await rowhouse.call('POST', '/projects', { key, body: { name: 'P', slug } })).status).toBe(201);
+    const { page, id } = await join(key, 'interrupted@example.com', 'admin');
+    const query = (text: string) => page.call('POST', `/projects/${slug}/query`, { body: { query: text } });
+    const running = query('select pg_sleep(1)');
+    const invitations = Array.from({ length: 5 }, (_, n) =>
+      page.call('POST', '/account/invitations', { body: { email: `late${n}@example.com`, role: 'admin' } }),
+    );
+    expect((await call(key, 'DELETE', `/account/members/${id}`)).status).toBe(200);
+    for (const attempt of [query('select 1'), page.call('GET', '/account/members')])
+      expect(outcome(await attempt)).toEqual([401, 'session_required']);
+    // What had begun ends, with its own answer.
+    expect([200, 401]).toContain((await running).status);
+    for (const { status, body } of await Promise.all(invitations)) {
+      expect([201, 401]).toContain(status);
+      if (status !== 201) continue;
+      const code = String(body.link).split('#invitation=')[1] ?? '';
+      expect(outcome(await accept(await newPage(), code))).toEqual([400, 'invalid_code']);
+    }
+    expect(await membersOf(key)).toEqual([]);
+  });
+
+  it('that is removed by one process has no session in another', async () => {
+    const key = await openAccount('Two processes');
+    const { id } = await join(key, 'twice@example.com', 'developer');
+    const neighbour = await join(key, 'stays@example.com', 'viewer');
+    const second = await openSecondProcess(rowhouse, {
+      passwordIterations: 1_000,
+      trustedProxies: ['127.0.0.1'],
+    });
+    onTestFinished(second.stop);
+    const page = new Page(await listening(second));
+    expect((await page.signIn({ email: 'twice@example.com', password })).status).toBe(201);
+    const see = async () => outcome(await page.call('GET', '/projects'));
+    expect(await see()).toEqual([200, undefined]);
+    expect((await call(key, 'DELETE', `/account/members/${id}`)).status).toBe(200);
+    await expect.poll(see, { timeout: soon }).toEqual([401, 'session_required']);
+    expect((await neighbour.page.call('GET', '/projects')).status).toBe(200);
   });
 
   it('cannot change members above the own role, nor promote itself', async () => {
