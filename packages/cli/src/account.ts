@@ -1,8 +1,10 @@
-// rowhouse account: the own account and its keys.
+// rowhouse account: the account of the key, and its keys.
 import type {
   AccountKey,
   AccountKeyResponse,
   AccountKeysResponse,
+  AccountResponse,
+  ChangeOwnAccount,
   IssueAccountKey,
   IssuedAccountKeyResponse,
   OwnAccountResponse,
@@ -18,10 +20,19 @@ const path = ['account', 'keys'];
 export function addAccount(program: Command): void {
   const account = program
     .command('account')
-    .summary('show the own account; list, issue and revoke its keys')
-    .description('Show the own account, and list, issue and revoke its keys. Needs an account key.');
+    .summary('show and change your account; list, issue and revoke its keys')
+    .description('Show and change your account, and list, issue and revoke its keys. Needs an account key.');
 
   withApiOptions(account.command('show').description('Show the account of the key.')).action(showOne);
+  withApiOptions(
+    account
+      .command('require-second-factor')
+      .description(
+        'Require a second factor of all members. Without one, a member reaches only their profile.',
+      ),
+  )
+    .option('--off', 'require it no longer')
+    .action(requireFactor);
   withListOptions(account.command('keys').description('List the keys of the account.')).action(list);
   withApiOptions(account.command('issue-key').description('Issue a key. It is shown only once.'))
     .requiredOption('--name <name>', 'name that says what the key is for')
@@ -44,6 +55,14 @@ async function showOne(options: ApiOptions): Promise<void> {
       ['projects', `${account.projects} of ${limit(account.max_projects)}`],
       ['limit_mb', `${account.total_limit_mb} of ${limit(account.max_total_mb)}`],
     ]),
+  );
+}
+
+async function requireFactor({ off, ...options }: ApiOptions & { off?: boolean }): Promise<void> {
+  const body: ChangeOwnAccount = { requires_second_factor: !off };
+  const answer = await callApi<AccountResponse>(options, 'PATCH', ['account'], { body });
+  show(options, answer, ({ account: { name, requires_second_factor: isRequired } }) =>
+    clean(`Members of ${name} ${isRequired ? 'must' : 'need not'} have a second factor.`),
   );
 }
 

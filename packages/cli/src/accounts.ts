@@ -1,4 +1,4 @@
-// rowhouse accounts: creates, lists, limits, suspends, deletes and restores accounts, for operators.
+// rowhouse accounts: creates, lists, limits, changes, suspends, deletes and restores accounts, for operators.
 import type {
   Account,
   AccountResponse,
@@ -9,7 +9,7 @@ import type {
   IssuedAccountKeyResponse,
   Role,
 } from '@rowhouse/api';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
 import { askToDelete } from './ask.ts';
 import { failure } from './failure.ts';
@@ -26,9 +26,12 @@ export function addAccounts(program: Command): void {
   withListOptions(accounts.command('list').description('List accounts.'))
     .option('--deleted', 'list deleted accounts instead')
     .action(list);
-  withLimits(
-    add('create <name>', 'Create an account. Prints its first key, which is shown only once.'),
-  ).action(create);
+  withLimits(add('create <name>', 'Create an account. Prints its first key, which is shown only once.'))
+    .option('--owner-email <address>', 'invite the first owner: prints a link to send, unless it is mailed')
+    .action(create);
+  add('change <id>', 'Change whether the owners and admins of an account may do what an operator may.')
+    .addOption(new Option('--operator <on|off>').choices(['on', 'off']).makeOptionMandatory())
+    .action((id, options) => change(id, { is_operator: options.operator === 'on' }, options));
   withLimits(add('limit <id>', 'Change the limits of an account.')).action(limit);
   add('rename <id> <name>', 'Rename an account.').action((id, name, options) =>
     change(id, { name }, options),
@@ -99,10 +102,18 @@ async function listAll(options: ApiOptions & { deleted?: boolean }): Promise<Acc
   }
 }
 
-async function create(name: string, options: ApiOptions & Limits): Promise<void> {
-  const body: CreateAccount = { name, ...limitsOf(options) };
+type CreateOptions = ApiOptions & Limits & { ownerEmail?: string };
+
+async function create(name: string, { ownerEmail: email, ...options }: CreateOptions): Promise<void> {
+  const body: CreateAccount = { name, ...limitsOf(options), ...(email && { owner_email: email }) };
   const answer = await callApi<CreatedAccountResponse>(options, 'POST', ['accounts'], { body });
-  show(options, answer, (given) => formatFields([...fieldsOf(given.account), ['key', given.api_key]]));
+  show(options, answer, ({ account, api_key: key, invitation_link: link }) =>
+    formatFields([
+      ...fieldsOf(account),
+      ['key', key],
+      ...(email ? [['invitation', link ?? `mailed to ${email}`] as [string, string]] : []),
+    ]),
+  );
 }
 
 async function limit(id: string, options: ApiOptions & Limits): Promise<void> {
@@ -158,5 +169,6 @@ function fieldsOf(account: Account): [string, string][] {
     ['projects', `${account.projects} of ${limit(account.max_projects)}`],
     ['limit_mb', `${account.total_limit_mb} of ${limit(account.max_total_mb)}`],
     ['requests/s', limit(account.max_requests_per_second)],
+    ...(account.is_operator ? [['operator', 'yes'] as [string, string]] : []),
   ];
 }

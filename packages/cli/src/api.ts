@@ -52,7 +52,7 @@ export function withProjectOption(command: Command): Command {
   );
 }
 
-export const listFormats = ['table', 'json', 'csv'];
+export const listFormats = ['table', 'json', 'csv', 'jsonl'];
 
 /** A request that needs a key. `path` holds the segments after the API's prefix. */
 export function callApi<T>(

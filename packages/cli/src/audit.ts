@@ -9,6 +9,7 @@ import { parseWhen } from './when.ts';
 
 type AuditOptions = ApiOptions & {
   since?: string;
+  to?: string;
   action?: string;
   actor?: string;
   project?: string;
@@ -27,6 +28,7 @@ export function addAudit(program: Command): void {
     .option('--since <when>', 'entries since then: 2027-01-31 or 2027-01-31T09:00Z', (text) =>
       parseWhen(text),
     )
+    .option('--to <when>', 'entries before then', (text) => parseWhen(text))
     .option('--action <action>', 'an action, such as project.delete, or the part before the dot')
     .option('--actor <id>', 'the id of a person or a key, or an email address')
     .option('--project <slug>', 'entries about this project')
@@ -37,11 +39,11 @@ export function addAudit(program: Command): void {
 }
 
 async function read(options: AuditOptions): Promise<void> {
-  const { since, action, actor, project, account, outcome } = options;
+  const { since, to, action, actor, project, account, outcome } = options;
   const entries: AuditEntry[] = [];
   for (let cursor: string | null = ''; cursor !== null && entries.length < options.limit; ) {
     const query: Record<string, string | number | undefined> = {
-      ...{ from: since, action, actor, project, account, outcome },
+      ...{ from: since, to, action, actor, project, account, outcome },
       ...{ limit: Math.min(1000, options.limit - entries.length), cursor: cursor || undefined },
     };
     const page: AuditResponse = await callApi<AuditResponse>(options, 'GET', ['audit'], { query });

@@ -6,7 +6,7 @@ import type { Command } from 'commander';
 import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
 import { failure } from './failure.ts';
 import { progressOf, show, showList } from './output.ts';
-import { clean, formatFields, formatTable } from './table.ts';
+import { clean, counted, formatFields, formatTable } from './table.ts';
 import { formatTime } from './when.ts';
 
 const lookMs = 500;
@@ -59,7 +59,7 @@ async function now(options: Options & { full?: boolean }): Promise<void> {
 
 async function list(options: Options): Promise<void> {
   const answer = await callApi<BackupsResponse>(options, 'GET', ['backups'], { query: serverOf(options) });
-  if (options.asCsv)
+  if (options.rowsAs)
     return showList(options, answer, answer.backups, { table: () => '', empty: 'No backups.' });
   show(options, answer, (given) => {
     const isOne = given.servers.length === 1;
@@ -92,7 +92,7 @@ async function drill(project: string | undefined, options: ApiOptions): Promise<
 }
 
 function countOf(tables: number): string {
-  return `${tables} ${tables === 1 ? 'table' : 'tables'}`;
+  return counted(tables, 'table');
 }
 
 async function prune(options: Options): Promise<void> {

@@ -6,7 +6,7 @@ import { failure } from './failure.ts';
 import { type OutputOptions, show, waiting } from './output.ts';
 import { findProgram } from './server.ts';
 import { environmentOf, withSettings } from './settings.ts';
-import { clean } from './table.ts';
+import { clean, counted } from './table.ts';
 
 type Check = { check: string; state: 'ok' | 'warning' | 'problem'; found: string; todo?: string };
 
@@ -57,8 +57,8 @@ function summarize(checks: readonly Check[]): string {
   const [problems, warnings] = [count('problem'), count('warning')];
   if (problems + warnings === 0) return 'No problems found.';
   const parts = [
-    ...(problems > 0 ? [`${problems} ${problems === 1 ? 'problem' : 'problems'}`] : []),
-    ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`] : []),
+    ...(problems > 0 ? [counted(problems, 'problem')] : []),
+    ...(warnings > 0 ? [counted(warnings, 'warning')] : []),
   ];
   return `${parts.join(', ')}.`;
 }

@@ -7,7 +7,7 @@ import { Failure, failure } from './failure.ts';
 import { progressOf, show } from './output.ts';
 import { skippedLines } from './skipped.ts';
 import { startedFields } from './started.ts';
-import { clean } from './table.ts';
+import { clean, counted } from './table.ts';
 import { importUpload, uploadDump } from './upload.ts';
 
 type ImportOptions = ApiOptions & { name: string; limitMb?: number; slug?: string; upload?: string };
@@ -117,8 +117,6 @@ type Report = {
   rows: number;
   users: number;
 };
-
-const counted = (count: number, one: string) => `${count} ${count === 1 ? one : `${one}s`}`;
 
 function describe(job: Job): string {
   const { status, error, result } = job;

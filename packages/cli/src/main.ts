@@ -101,5 +101,5 @@ try {
 function readFormat(command: Command): void {
   const format = command.opts().output as string;
   if (format === 'json') command.setOptionValue('json', true);
-  command.setOptionValue('asCsv', format === 'csv');
+  if (format === 'csv' || format === 'jsonl') command.setOptionValue('rowsAs', format);
 }

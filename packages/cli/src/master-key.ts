@@ -9,7 +9,7 @@ import { Failure, type FailureBody, failure } from './failure.ts';
 import { note, type OutputOptions, show, waiting } from './output.ts';
 import { findProgram } from './server.ts';
 import { environmentOf, withSettings } from './settings.ts';
-import { clean } from './table.ts';
+import { clean, counted } from './table.ts';
 
 type Options = OutputOptions & { output?: string } & Record<string, unknown>;
 type Exported = { ok: true; master_key: string; source: string; compared: boolean };
@@ -105,7 +105,7 @@ async function rotateKey(options: Options & { yes?: boolean }): Promise<void> {
   show(options, answer, () => {
     const what = answer.resumed
       ? 'The interrupted rotation is complete.'
-      : `The master key is replaced, for ${answer.projects} projects on ${answer.servers} servers.`;
+      : `The master key is replaced, for ${counted(answer.projects ?? 0, 'project')} on ${counted(answer.servers ?? 0, 'server')}.`;
     return [
       what,
       `The new key is in ${clean(answer.file)}. Keep a copy apart from the data.`,

@@ -6,7 +6,7 @@ import { Failure, type FailureBody } from './failure.ts';
 import { forCommandLine } from './hints.ts';
 import { clean, formatJson } from './table.ts';
 
-export type OutputOptions = { json?: boolean; asCsv?: boolean };
+export type OutputOptions = { json?: boolean; rowsAs?: 'csv' | 'jsonl' };
 
 const quietMs = 300;
 
@@ -15,7 +15,7 @@ export function show<T>({ json }: OutputOptions, answer: T, text: (answer: T) =>
   process.stdout.write(`${json ? formatJson(answer) : text(answer)}\n`);
 }
 
-/** A list: a table, JSON, or CSV with a column for each field. `empty` is said to people where the list has no entry. */
+/** A list: a table, JSON, CSV with a column for each field, or JSON lines. `empty` is said to people where the list has no entry. */
 export function showList<T>(
   options: OutputOptions,
   answer: T,
@@ -24,7 +24,12 @@ export function showList<T>(
 ): void {
   if (options.json) show(options, answer, () => '');
   else if (rows.length === 0) note(options, empty);
-  else process.stdout.write(`${options.asCsv ? formatCsv(rows as Record<string, unknown>[]) : table()}\n`);
+  else process.stdout.write(`${options.rowsAs ? formatRows(options.rowsAs, rows) : table()}\n`);
+}
+
+function formatRows(format: 'csv' | 'jsonl', rows: readonly object[]): string {
+  if (format === 'csv') return formatCsv(rows as Record<string, unknown>[]);
+  return rows.map((row) => formatJson(row, 0)).join('\n');
 }
 
 /** Prints to stderr, so that a program that reads stdout sees only the result. */

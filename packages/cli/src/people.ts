@@ -15,7 +15,10 @@ export function addPeople(program: Command): void {
       .command('recover <email>')
       .description('Print a link that sets a new password, once, within a day. Give it only to that person.'),
   )
-    .option('--reset-second-factor', 'also remove the authenticator app and the passkeys')
+    .option(
+      '--reset-second-factor',
+      'also remove the authenticator app and the passkeys, and disconnect the other provider',
+    )
     .action(recover);
 }
 

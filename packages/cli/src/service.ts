@@ -157,7 +157,7 @@ function unitOptions({ user, data, print }: InstallOptions): UnitOptions {
       throw failure(
         'not_for_all_users',
         `${clean(file)} ${problem}.`,
-        'Install Node.js with the packages of your system and Rowhouse for all users: sudo npm install --global <tarballs>.',
+        'Install Node.js with the packages of your system, and Rowhouse for all users: sudo npm install --prefix /opt/rowhouse <tarballs>.',
       );
     }
   }

@@ -42,8 +42,8 @@ export function clean(text: string): string {
 }
 
 /** The same protection for JSON: every such character becomes an escape, so the value stays the same. */
-export function formatJson(value: unknown): string {
-  return JSON.stringify(value, null, 2).replace(/[^\P{C}\n]|[\p{Zl}\p{Zp}]/gu, (character) =>
+export function formatJson(value: unknown, indent = 2): string {
+  return JSON.stringify(value, null, indent).replace(/[^\P{C}\n]|[\p{Zl}\p{Zp}]/gu, (character) =>
     Array.from({ length: character.length }, (_, index) => {
       const unit = character.charCodeAt(index).toString(16);
       return `\\u${unit.padStart(4, '0')}`;
@@ -79,3 +79,6 @@ function clip(text: string, max: number): string {
   }
   return `${kept}…`;
 }
+
+/** 1 project, 2 projects. */
+export const counted = (count: number, one: string) => `${count} ${count === 1 ? one : `${one}s`}`;

@@ -26,20 +26,20 @@ export function addUsers(program: Command): void {
   const add = (usage: string, about: string) => withApiOptions(users.command(usage).description(about));
 
   withListOptions(users.command('list <slug>').description("List a project's users, newest first."))
-    .option('--search <text>', 'part of an e-mail address, or a complete id')
+    .option('--search <text>', 'part of an email address, or a complete id')
     .option('--limit <number>', 'users per page (default: 50)', positive)
     .option('--page <number>', 'page number (default: 1)', positive)
     .action(list);
   add('create <slug> <email>', 'Create a user without a password. `recover` prints a code to set one.')
     .option('--role <role>', "role in the user's tokens (default: authenticated)")
-    .option('--verified', 'mark the e-mail address as verified')
+    .option('--verified', 'mark the email address as verified')
     .action(create);
-  add('show <slug> <user>', 'Show a user, by e-mail address or id.').action(showOne);
-  add('change <slug> <user>', 'Change the e-mail address, the role or the verification of a user.')
-    .option('--email <email>', 'new e-mail address')
+  add('show <slug> <user>', 'Show a user, by email address or id.').action(showOne);
+  add('change <slug> <user>', 'Change the email address, the role or the verification of a user.')
+    .option('--email <email>', 'new email address')
     .option('--role <role>', "role in the user's tokens")
-    .option('--verified', 'mark the e-mail address as verified')
-    .option('--not-verified', 'mark the e-mail address as not verified')
+    .option('--verified', 'mark the email address as verified')
+    .option('--not-verified', 'mark the email address as not verified')
     .action(changeOne);
   add('sign-out <slug> <user>', 'End all sessions of a user.').action(signOut);
   add('ban <slug> <user>', 'Ban a user. All sessions of the user end at once.').action(ban);
@@ -121,7 +121,7 @@ async function change(slug: string, name: string, body: ChangeUser, options: Api
   show(options, answer, ({ user }) => formatFields(fieldsOf(user)));
 }
 
-/** By id, or by e-mail address without regard to case. */
+/** By id, or by email address without regard to case. */
 async function getUser(slug: string, name: string, options: ApiOptions): Promise<User> {
   if (!name.includes('@')) return (await callApi<UserResponse>(options, 'GET', pathOf(slug, name))).user;
   for (let page = 1; ; page++) {
@@ -165,7 +165,7 @@ function pathOf(slug: string, ...id: string[]): string[] {
 function fieldsOf(user: User): [string, string][] {
   return [
     ['id', user.id],
-    ['e-mail', user.email],
+    ['email', user.email],
     ['role', user.role],
     ['created', formatTime(user.created_at)],
     ['signed in', formatTime(user.last_sign_in_at)],
@@ -178,7 +178,7 @@ function tableOf(users: readonly User[]): string {
   return formatTable(
     [
       { title: 'ID' },
-      { title: 'E-MAIL', max: 60 },
+      { title: 'EMAIL', max: 60 },
       { title: 'ROLE', max: 30 },
       { title: 'CREATED' },
       { title: 'SIGNED IN' },

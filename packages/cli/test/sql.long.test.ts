@@ -249,10 +249,10 @@ create table items (id int default f());`,
   });
 });
 
-it('users are named by their e-mail address', () => {
+it('users are named by their email address', () => {
   live.json('users', 'create', 'shop', 'Ada@example.com');
   live.json('users', 'create', 'shop', 'ada@example.com.au');
-  expect(run(['users', 'show', 'ada@example.com']).out).toMatch(/e-mail +Ada@example\.com\n/);
+  expect(run(['users', 'show', 'ada@example.com']).out).toMatch(/email +Ada@example\.com\n/);
   expect(JSON.parse(run(['users', 'ban', 'ada@example.com', '--json']).out).user).toMatchObject({
     ...{ email: 'Ada@example.com', banned_at: expect.any(String) },
   });
