@@ -8,7 +8,8 @@ export const RecoverPerson = Type.Object(
     reset_second_factor: Type.Optional(
       Type.Boolean({
         default: false,
-        description: 'Also removes the authenticator app and the passkeys when the link is used.',
+        description:
+          'Also removes the authenticator app and the passkeys, and disconnects the other provider, when the link is used.',
       }),
     ),
   },

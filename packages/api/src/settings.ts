@@ -306,7 +306,7 @@ export const settings = {
   ROWHOUSE_MAIL_FROM: {
     type: 'text',
     placeholder: 'address',
-    format: 'an e-mail address, with or without a name',
+    format: 'an email address, with or without a name',
     example: 'My Shop <no-reply@example.com>',
     default: null,
     unset: 'none',

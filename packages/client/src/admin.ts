@@ -94,14 +94,14 @@ export type Compaction = {
 export interface Admin {
   users: {
     /**
-     * Lists users, newest first. `search`: a part of an e-mail address, or an id.
+     * Lists users, newest first. `search`: a part of an email address, or an id.
      *
      * @example
      * for await (const { email } of admin.users.list()) console.log(email);
      */
     list(options?: { limit?: number; page?: number; search?: string }): UserList;
     get(id: string): Promise<User>;
-    /** By e-mail address, without regard to case. null: there is none. */
+    /** By email address, without regard to case. null: there is none. */
     find(email: string): Promise<User | null>;
     create(user: UserChanges & { email: string }, options?: PostOptions): Promise<User>;
     /** `banned: true` ends all sessions of the user at once. */
@@ -109,7 +109,7 @@ export interface Admin {
     delete(id: string): Promise<User>;
     /** A code for a new password, for a message of your own. `send`: the service sends it instead. */
     recover(email: string, options?: { send?: boolean }): Promise<CodeIssued>;
-    /** A code that verifies the e-mail address. */
+    /** A code that verifies the email address. */
     verify(email: string, options?: { send?: boolean }): Promise<CodeIssued>;
     sessions(id: string): Promise<UserSession[]>;
     /** Ends one session, or all. */

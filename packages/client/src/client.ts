@@ -182,7 +182,7 @@ export interface Client<Database = unknown> {
   recover(user: { email: string; send?: boolean }): Promise<CodeIssued>;
   /** Sets a new password with the code, ends all other sessions, and signs in. */
   recover(code: { code: string; password: string }): Promise<SignedIn>;
-  /** Requests a code that verifies the e-mail address, like `recover`. */
+  /** Requests a code that verifies the email address, like `recover`. */
   verify(user: { email: string; send?: boolean }): Promise<CodeIssued>;
   /** Uses the code. */
   verify(code: { code: string }): Promise<{ user: User }>;

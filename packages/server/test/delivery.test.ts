@@ -175,7 +175,7 @@ describe('delivery by mail', () => {
     await delivery.send({ ...message, kind: 'email_changed', code: null, expiresAt: null });
     expect(mails.map(({ headers }) => headers.get('subject'))).toEqual([
       'Your verification code for My Shop',
-      'Your e-mail address at My Shop was changed',
+      'Your email address at My Shop was changed',
     ]);
     expect(mails[0]?.text).toContain(`\n    ${message.code}\n\nIt works once.\n`);
     expect(mails[1]?.text).not.toContain('code');

@@ -75,7 +75,7 @@ it('every alert says what to do and names a page that exists', () => {
 });
 
 it('the pages name metrics that exist', () => {
-  const docs = ['backups', 'fleet', 'limits', 'operating', 'watching', 'production'].map((name) =>
+  const docs = ['backups', 'fleet', 'limits', 'operating', 'monitoring', 'production'].map((name) =>
     readFileSync(path.join(root, 'docs', `${name}.md`), 'utf8'),
   );
   const named = new Set(docs.join('\n').match(/\browhouse_[a-z_]+[a-z]\b(?=`)/g));

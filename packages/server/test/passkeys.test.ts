@@ -94,7 +94,7 @@ describe('a passkey', () => {
     expect(outcome((await use(authenticator.sign(await ask()))).answer)).toEqual(refused);
   });
 
-  it('is added and removed only shortly after the person proved who it is; a passkey proves it, too', async () => {
+  it('is added and removed only shortly after the person proved who they are; a passkey proves it, too', async () => {
     const page = await join(await openAccount('Fresh'), 'fresh@example.com');
     const { authenticator, id } = await addTo(page);
     laterMs += 6 * 60_000;

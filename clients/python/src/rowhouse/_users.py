@@ -25,7 +25,7 @@ class Users:
         return cast(User, answer["user"])
 
     def list(self, search: str | None = None) -> Iterator[User]:
-        """All users, newest first. `search`: a part of an e-mail address, or an id."""
+        """All users, newest first. `search`: a part of an email address, or an id."""
         page = 1
         while True:
             answer = self._sender.send(_page(self._path, page, search))
@@ -35,7 +35,7 @@ class Users:
             page += 1
 
     def find(self, email: str) -> Optional[User]:
-        """By e-mail address, without regard to case."""
+        """By email address, without regard to case."""
         wanted = email.strip().lower()
         return next((user for user in self.list(wanted) if user["email"].lower() == wanted), None)
 

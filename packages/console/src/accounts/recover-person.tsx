@@ -51,7 +51,7 @@ export function RecoverPerson({ onClose }: { onClose: () => void }) {
         />
         <CheckField
           label="Also remove the second factor"
-          help="If it was lost. Make sure that it is really that person who asks."
+          help="If it was lost. Also removes all passkeys, and disconnects the other provider. Make sure that it is really that person who asks."
           checked={resetsFactor}
           onChange={setResetsFactor}
         />

@@ -27,7 +27,7 @@ export function accountRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'account.read' },
       schema: {
-        ...{ tags, summary: 'Get the own account', description: 'Requires an account key.' },
+        ...{ tags, summary: 'Get your account', description: 'Requires an account key.' },
         response: { 200: OwnAccountResponse },
       },
     },
@@ -42,7 +42,7 @@ export function accountRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'account.manage' },
       schema: {
-        ...{ tags, summary: 'Change the own account', body: ChangeOwnAccount },
+        ...{ tags, summary: 'Change your account', body: ChangeOwnAccount },
         description: 'Requires the role admin. Limits are changed by the operator.',
         response: { 200: AccountResponse },
       },

@@ -63,7 +63,7 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
         { name: 'keys', description: 'API keys of a project.' },
         { name: 'branches', description: 'Copies of a project.' },
         { name: 'jobs', description: 'Work that goes on after its request was answered.' },
-        { name: 'account', description: 'The own account: its keys, members and audit log.' },
+        { name: 'account', description: 'Your account: its keys, members and audit log.' },
         { name: 'accounts', description: 'All accounts, for the operator.' },
         { name: 'backups', description: 'Backups of the whole installation, for its operator.' },
         { name: 'servers', description: 'The PostgreSQL servers on which projects live, for the operator.' },

@@ -44,7 +44,7 @@ function mailToUser({ kind, project, email, code, expiresAt }: UserMessage) {
       otherwise: 'If you do not know what this is about, give the code to nobody: nothing has changed.',
     },
     email_changed: {
-      subject: `Your e-mail address at ${name} was changed`,
+      subject: `Your email address at ${name} was changed`,
       why: `The account at ${name} that had the address ${email} has another one now.`,
       otherwise: `If it was not you, tell ${name} at once.`,
     },
