@@ -262,6 +262,23 @@ describe('endpoints without a key', () => {
     expect(body).not.toContain('some-slug');
   });
 
+  it('exclude /metrics for pages in a browser on this machine, by whatever name they reach it', async () => {
+    const read = async (headers: Record<string, string>) =>
+      (await rowhouse.call('GET', '/metrics', { key: '', headers })).status;
+    for (const host of ['localhost:8765', '127.0.0.1', '[::1]:8765']) expect(await read({ host })).toBe(200);
+    for (const headers of [
+      { host: 'evil.example' },
+      { host: '127.0.0.1.evil.example:8765' },
+      { host: 'localhost', origin: 'https://evil.example' },
+      { host: 'localhost', 'sec-fetch-site': 'cross-site' },
+    ])
+      expect(await read(headers), JSON.stringify(headers)).toBe(401);
+    const { status } = await rowhouse.call('GET', '/metrics', {
+      ...{ key: rowhouse.operatorKey, headers: { host: 'evil.example' } },
+    });
+    expect(status).toBe(200);
+  });
+
   it('include an OpenAPI 3.1 document with every route, and a page for it', async () => {
     const { body } = await rowhouse.call('GET', '/openapi.json', { key: '' });
     expect(body.openapi).toBe('3.1.0');

@@ -6,6 +6,7 @@ import { isLoopback, plainAddress } from '../loopback.ts';
 import { requireAction } from './authorize.ts';
 import { identify } from './caller.ts';
 import { isForwarded } from './forwarded.ts';
+import { readHost } from './host.ts';
 
 export function requireMetricsAccess(keyRing: KeyRing): (request: FastifyRequest) => Promise<void> {
   return async (request) => {
@@ -22,7 +23,16 @@ export function requireMetricsAccess(keyRing: KeyRing): (request: FastifyRequest
   };
 }
 
-/** A proxy on this machine passes on requests of others. */
+/**
+ * A proxy on this machine passes on requests of others. Neither is a page in a browser here a program of its owner: the page's
+ * name may lead here only since a moment ago.
+ */
 function isFromHere({ headers, socket }: FastifyRequest): boolean {
-  return isLoopback(plainAddress(socket.remoteAddress)) && !isForwarded(headers);
+  return (
+    isLoopback(plainAddress(socket.remoteAddress)) &&
+    isLoopback(readHost(headers.host).name) &&
+    headers.origin === undefined &&
+    headers['sec-fetch-site'] === undefined &&
+    !isForwarded(headers)
+  );
 }

@@ -2,19 +2,17 @@
 import type { FastifyRequest } from 'fastify';
 import { errors } from '../../errors.ts';
 import { isLoopback } from '../../loopback.ts';
+import { readHost } from '../host.ts';
 
 /** The host by which the browser reached the service. */
 export type Reached = Readonly<{ host: string; isLoopback: boolean; port: string | null }>;
-
-const hostForm = /^(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::(\d{1,5}))?$/;
 
 /**
  * Against DNS rebinding: a page whose own name suddenly leads to this machine sends that name. X-Forwarded-Host does not
  * count: such a page can send it, and not every proxy removes it.
  */
 export function checkHost(header: string | undefined, allowed: readonly string[]): Reached {
-  const host = (header ?? '').toLowerCase();
-  const [, name = '', port = null] = hostForm.exec(host) ?? [];
+  const { host, name, port } = readHost(header);
   const isHere = isLoopback(name);
   if (name === '' || !(isHere || allowed.includes(name) || allowed.includes(host)))
     throw errors.consoleHostRefused(host);
