@@ -401,6 +401,25 @@ describe('a key that the operator issues', () => {
   });
 });
 
+describe('an admin of the account of the operator', () => {
+  it('issues no key above the own role there, and still issues keys of other accounts', async () => {
+    const issue = (key: string, id: string, body: object) =>
+      rowhouse.call('POST', `${api}/accounts/${id}/keys`, { key, body });
+    const made = await issue(rowhouse.accountKey, 'default', { name: 'admin', role: 'admin' });
+    expect(made.status, JSON.stringify(made.body)).toBe(201);
+    const admin: string = made.body.api_key;
+    expect(codeOf(await issue(admin, 'default', { name: 'more', role: 'owner' }))).toEqual([
+      403,
+      'forbidden',
+    ]);
+    expect((await issue(admin, 'default', { name: 'same', role: 'admin' })).status).toBe(201);
+    const { id } = await open('Helped');
+    expect((await issue(admin, id, { name: 'given', role: 'owner' })).status).toBe(201);
+    const byOperator = await issue(rowhouse.operatorKey, 'default', { name: 'anew', role: 'owner' });
+    expect(byOperator.status).toBe(201);
+  });
+});
+
 describe('the account key of the start', () => {
   const start = async (accountKey: string) => {
     let isRefused = false;

@@ -143,7 +143,10 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
     async (request, reply): Promise<IssuedAccountKeyResponse> => {
       const { id: accountId, status } = await getAccount(deps, request.params.id);
       if (status === 'deleted') throw errors.accountNotFound(accountId);
-      const issuer = { accountId, role: 'owner', expiresAt: null } as const;
+      const { caller } = request;
+      // In the own account, nobody gets more than the own role by being an operator, too.
+      const isOwn = caller?.kind === 'account' && caller.accountId === accountId;
+      const issuer = isOwn ? caller : ({ accountId, role: 'owner', expiresAt: null } as const);
       const { key, apiKey } = await issueAccountKey(deps, issuer, request.body);
       reply.status(201);
       return { ok: true, key, api_key: apiKey };
