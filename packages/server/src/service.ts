@@ -267,6 +267,8 @@ export async function openService(options: Options): Promise<Service> {
     : null;
   const delivery = openDelivery(options.users.delivery);
   const later = openLater(onError);
+  // Of its own: requests for mail, which anybody can send, must not displace entries of the audit log.
+  const mailLater = openLater(onError);
   const hashing = openHashing({
     iterations: options.users.passwordIterations,
     ...(options.users.hashingSlots && { slots: options.users.hashingSlots }),
@@ -305,7 +307,7 @@ export async function openService(options: Options): Promise<Service> {
     countRefused: refusals.count,
     proxy: options.proxy ?? null,
     later,
-    peopleMail: openPeopleMail(delivery, options.consolePage ?? null, later),
+    peopleMail: openPeopleMail(delivery, options.consolePage ?? null, mailLater),
     relyingParty: relyingPartyOf(options.consolePage ?? null),
     provider:
       options.provider && options.consolePage
@@ -343,6 +345,7 @@ export async function openService(options: Options): Promise<Service> {
       await relief.stop();
       await hashing.stop();
       await later.stop();
+      await mailLater.stop();
       await delivery.stop();
       await sessions.end();
       await terminations.stop();

@@ -342,15 +342,7 @@ describe('delivery by mail', () => {
   });
 
   it('sends a few messages at a time, fewer of one project, and finishes them before it stops', async () => {
-    let release = () => {};
-    const released = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    const { mails, url } = await startServer({
-      onRcptTo: (_, __, done) => {
-        released.then(() => done());
-      },
-    });
+    const { mails, url, release } = await startStalled();
     const delivery = byMail(url);
     const of = (slug: string) => delivery.send({ ...message, project: { slug, name: slug } });
     const running = ['one', 'two', 'three', 'four'].flatMap((slug, index) => {
@@ -367,6 +359,27 @@ describe('delivery by mail', () => {
     expect(mails.length).toBe(32);
   });
 
+  it('limits the messages of one person, and leaves room for others', async () => {
+    const { url, release } = await startStalled();
+    const delivery = byMail(url);
+    const of = (sentBy: string) =>
+      delivery.send({
+        ...{
+          kind: 'member_email',
+          account: null,
+          email: 'new@example.com',
+          link: 'x',
+          expiresAt: null,
+          sentBy,
+        },
+      });
+    const running = Array.from({ length: 8 }, () => of('one'));
+    await expectOverloaded(of('one'));
+    running.push(of('two'));
+    release();
+    await Promise.all(running);
+  });
+
   it('frees the place of a message that failed', async () => {
     const { url } = await startServer({ onRcptTo: (_, __, done) => done(new Error('no')) });
     const delivery = byMail(url);
@@ -374,6 +387,20 @@ describe('delivery by mail', () => {
       await Promise.all(Array.from({ length: 8 }, () => expectNotSent(delivery.send(message))));
     }
   });
+
+  /** Takes no message before `release`. */
+  async function startStalled() {
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const server = await startServer({
+      onRcptTo: (_, __, done) => {
+        released.then(() => done());
+      },
+    });
+    return { ...server, release };
+  }
 
   async function expectOverloaded(sending: Promise<void>): Promise<void> {
     const failure = await failureOf(sending);

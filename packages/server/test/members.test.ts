@@ -1,5 +1,7 @@
 // People who belong to accounts: invitations, roles, leaving, sessions.
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { countAttempt } from '../src/people/attempts.ts';
+import { sql } from '../src/postgres/sql.ts';
 import { listening, outcome, Page } from './console-page.ts';
 import { api, openSecondProcess, soon, useTestService } from './helpers.ts';
 
@@ -251,6 +253,34 @@ describe('a member', () => {
     expect((await neighbour.page.call('GET', '/projects')).status).toBe(200);
   });
 
+  it('with a lower role than before backs no invitation to the role of before, and neither does a key that expired', async () => {
+    const key = await openAccount('Demoted');
+    const owner = await join(key, 'demoted@example.com', 'owner');
+    const inviteAs = async (role: string) => {
+      const body = { email: `by-demoted-${role}@example.com`, role };
+      const invited = await owner.page.call('POST', '/account/invitations', { body });
+      expect(invited.status, invited.text).toBe(201);
+      return String(invited.body.link).split('#invitation=')[1] ?? '';
+    };
+    const [asOwner, asViewer] = [await inviteAs('owner'), await inviteAs('viewer')];
+    await join(key, 'stays@example.com', 'owner');
+    const demoted = await call(key, 'PATCH', `/account/members/${owner.id}`, { role: 'admin' });
+    expect(demoted.status, JSON.stringify(demoted.body)).toBe(200);
+    expect(outcome(await accept(await newPage(), asOwner))).toEqual([400, 'invalid_code']);
+    expect((await accept(await newPage(), asViewer)).status).toBe(200);
+    const { body: short } = await call(key, 'POST', '/account/keys', {
+      ...{ name: 'short', role: 'admin', expires_at: new Date(Date.now() + 3_600_000).toISOString() },
+    });
+    const codes = [];
+    for (const name of ['in-time', 'too-late'])
+      codes.push(await invite(short.api_key, { email: `${name}@example.com`, role: 'viewer' }));
+    expect((await accept(await newPage(), codes[0] ?? '')).status).toBe(200);
+    await rowhouse.service.deps.control.query(
+      sql`update keys set expires_at = now() - interval '1 second' where id = ${short.key.id}`,
+    );
+    expect(outcome(await accept(await newPage(), codes[1] ?? ''))).toEqual([400, 'invalid_code']);
+  });
+
   it('cannot change members above the own role, nor promote itself', async () => {
     const key = await openAccount('Ranks');
     const owner = await join(key, 'rank-owner@example.com', 'owner');
@@ -304,6 +334,27 @@ describe('a person', () => {
     // From elsewhere, the right password still works.
     expect((await signIn('guess@example.com')).answer.status).toBe(201);
     expect(outcome((await signIn('nobody@example.com')).answer)).toEqual([401, 'invalid_credentials']);
+  });
+
+  it('still signs in from a known network while strangers guess from everywhere', async () => {
+    await join(await openAccount('Besieged'), 'besieged@example.com', 'viewer');
+    const attempt = async (given: string, address: string) => {
+      const body = { email: 'besieged@example.com', password: given };
+      const headers = { 'x-forwarded-for': address };
+      return outcome(await (await newPage()).call('POST', '/console/session', { body, headers }));
+    };
+    expect((await attempt(password, '10.201.0.1'))[0]).toBe(201);
+    // Counted as the sign-in does it, without its hashing: quickly enough that no attempt is given back meanwhile.
+    const { control } = rowhouse.service.deps;
+    const guess = (_: unknown, n: number) => countAttempt(control, 'besieged@example.com', `10.202.0.${n}`);
+    const counted = await Promise.allSettled(Array.from({ length: 120 }, guess));
+    expect(counted.filter(({ status }) => status === 'rejected')).toHaveLength(20);
+    expect((await attempt(password, '10.203.0.1'))[1]).toBe('rate_limited');
+    expect((await attempt(password, '10.201.0.1'))[0]).toBe(201);
+    // There, guesses are limited as well.
+    const near = [];
+    for (let n = 0; n < 11; n++) near.push((await attempt('a wrong password', '10.201.0.1'))[1]);
+    expect(near.at(-1)).toBe('rate_limited');
   });
 
   it('changes the password, which ends all other sessions', async () => {

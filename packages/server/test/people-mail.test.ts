@@ -2,6 +2,7 @@
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
+import { Authenticator } from './authenticator.ts';
 import { listening, outcome, Page } from './console-page.ts';
 import { api, openSecondProcess, until, useTestService } from './helpers.ts';
 import { startMailServer } from './mail-server.ts';
@@ -58,6 +59,8 @@ const inviteByLink = async (key: string, email: string, role = 'developer'): Pro
 };
 const accept = (code: string, given = password) =>
   post('/console/invitation/accept', { code, password: given });
+const operatorLink = async (email: string): Promise<string> =>
+  (await call('POST', '/people/recovery', rowhouse.operatorKey, { email })).body.link.split('#recovery=')[1];
 const isProved = async (email: string) => {
   const [row] = await rowhouse.service.deps.control.query<{ isProved: boolean }>(
     sql`select email_proved_at is not null as "isProved" from people where email_key = ${email}`,
@@ -177,6 +180,47 @@ describe('a new password', () => {
     expect(outcome((await signIn('squatted@example.com')).answer)).toEqual([403, 'second_factor_required']);
   });
 
+  it('by a link of the operator does so, too, and the notice of a passkey says where to remove it', async () => {
+    await accept(await inviteByLink(await openAccount('Squatting more'), 'taken@example.com'));
+    const { page } = await signIn('taken@example.com');
+    const { options } = (await page.call('POST', '/console/person/passkeys/options')).body;
+    const authenticator = new Authenticator('https://console.example.com');
+    const body = { name: 'Of a stranger', answer: authenticator.register(options) };
+    expect((await page.call('POST', '/console/person/passkeys', { body })).status).toBe(201);
+    const notice = await lastMail('taken@example.com', 'A passkey for Rowhouse was added');
+    expect(notice.text.replace(/=\r?\n/g, '')).toContain('remove it in your profile');
+    const code = await operatorLink('taken@example.com');
+    expect((await post('/console/recovery/confirm', { code, password: another })).status).toBe(200);
+    const asked = await post('/console/passkey/options', {});
+    const passkey = authenticator.sign(asked.body.options);
+    expect(outcome(await post('/console/session', { passkey }))).toEqual([401, 'invalid_credentials']);
+    const { page: own } = await signIn('taken@example.com', another);
+    expect((await own.call('GET', '/console/person/passkeys')).body.passkeys).toEqual([]);
+  });
+
+  it('by a link of the operator still works after somebody asked for a mail', async () => {
+    await accept(await inviteByLink(await openAccount('Voided'), 'voided@example.com'));
+    const [old, code] = [await operatorLink('voided@example.com'), await operatorLink('voided@example.com')];
+    await post('/console/recovery', { email: 'voided@example.com' });
+    await lastMail('voided@example.com', 'A new password');
+    const confirm = (given: string) => post('/console/recovery/confirm', { code: given, password: another });
+    expect(outcome(await confirm(old))).toEqual([400, 'invalid_code']);
+    expect((await confirm(code)).status).toBe(200);
+  });
+
+  it('is not offered for many addresses to one network, while others can ask', async () => {
+    const ask = async (n: number) =>
+      (await newPage()).call('POST', '/console/recovery', {
+        body: { email: `flood${n}@example.com` },
+        headers: { 'x-forwarded-for': '10.67.0.1' },
+      });
+    const statuses = [];
+    for (let n = 0; n < 14; n++) statuses.push((await ask(n)).status);
+    expect(statuses.slice(0, 10)).toEqual(Array(10).fill(200));
+    expect(statuses.at(-1)).toBe(429);
+    expect((await post('/console/recovery', { email: 'flood0@example.com' })).status).toBe(200);
+  });
+
   it('is given by the operator, also where no mail is sent', async () => {
     const key = await openAccount('Helped');
     await accept(await inviteByLink(key, 'helped@example.com'));
@@ -232,6 +276,38 @@ describe('an address', () => {
   });
 });
 
+describe('a person', () => {
+  it('floods no mailbox with links to new addresses, while others change theirs', async () => {
+    const key = await openAccount('Mailing');
+    for (const name of ['flooder', 'calm']) await accept(await inviteByLink(key, `${name}@example.com`));
+    const pages = [await signIn('flooder@example.com'), await signIn('calm@example.com')];
+    const change = async (who: number, email: string) =>
+      (await pages[who]?.page.call('POST', '/console/person/email', { body: { email, password } }))?.status;
+    const statuses = [];
+    for (let n = 0; n < 6; n++) statuses.push(await change(0, 'mailbox@example.com'));
+    expect(statuses).toEqual([200, 200, 200, 200, 200, 429]);
+    const others = [];
+    for (let n = 0; n < 6; n++) others.push(await change(0, `mailbox${n}@example.com`));
+    expect(others.at(-1)).toBe(429);
+    expect(await change(1, 'calmer@example.com')).toBe(200);
+  });
+
+  it('hears of several wrong codes after the right password, once', async () => {
+    await accept(await inviteByLink(await openAccount('Trying'), 'tried@example.com'));
+    const { page } = await signIn('tried@example.com');
+    const begun = await page.call('POST', '/console/person/second-factor', { body: { password } });
+    const app = new TOTP({ secret: Secret.fromBase32(begun.body.secret) });
+    const code = app.generate({ timestamp: now() });
+    await page.call('POST', '/console/person/second-factor/confirm', { body: { code } });
+    const told = () => mailsTo('tried@example.com').filter(({ subject }) => subject.includes('Wrong codes'));
+    for (let n = 0; n < 4; n++) await signIn('tried@example.com', password, `00000${n}`);
+    expect(told()).toEqual([]);
+    for (let n = 0; n < 4; n++) await signIn('tried@example.com', password, `00001${n}`);
+    await lastMail('tried@example.com', 'Wrong codes');
+    expect(told()).toHaveLength(1);
+  });
+});
+
 describe('the audit log of each account', () => {
   it('has what its people do with their sign-in, and attempts that failed', async () => {
     const [one, two] = [await openAccount('Audit one'), await openAccount('Audit two')];
@@ -260,5 +336,24 @@ describe('the audit log of each account', () => {
     }
     const { members } = (await call('GET', '/account/members', one)).body;
     expect(members[0].last_sign_in_at).toMatch(/^20/);
+  });
+
+  it('has attempts that failed also while very much mail is waiting', async () => {
+    const key = await openAccount('Crowded');
+    await accept(await inviteByLink(key, 'crowded@example.com'));
+    let release = () => {};
+    const released = new Promise<null>((resolve) => {
+      release = () => resolve(null);
+    });
+    for (let n = 0; n < 100; n++) rowhouse.service.deps.peopleMail.sendLater(() => released);
+    try {
+      expect((await signIn('crowded@example.com', another)).answer.status).toBe(401);
+      await until('the entry', async () => {
+        const { entries } = (await call('GET', '/audit?action=session', key)).body;
+        return entries.some((entry: { outcome: string }) => entry.outcome === 'refused');
+      });
+    } finally {
+      release();
+    }
   });
 });

@@ -1,6 +1,6 @@
 // Sign-in with another provider: a real OpenID Connect provider, who may sign in with it, and attacks on the way.
 import { Secret, TOTP } from 'otpauth';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
 import { Authenticator } from './authenticator.ts';
 import { listening, outcome, Page } from './console-page.ts';
@@ -113,6 +113,12 @@ describe('somebody else', () => {
   it('of a domain that the operator lists sees the account default', async () => {
     provider.people.set('carol', { email: 'carol@company.example', email_verified: true });
     expect((await signIn('carol')).answer.body).toMatchObject({ role: 'viewer', account: { id: 'default' } });
+    // Whoever else invites does not decide where the session opens.
+    await invite(await openAccount('Elsewhere'), 'carl@company.example', 'owner');
+    provider.people.set('carl', { email: 'carl@company.example', email_verified: true });
+    const { page, answer } = await signIn('carl');
+    expect(answer.body.account.id).toBe('default');
+    expect((await page.call('GET', '/console/person')).body.accounts).toHaveLength(2);
     provider.people.set('dave', { email: 'dave@not-company.example', email_verified: true });
     expect(outcome((await signIn('dave')).answer)).toEqual([403, 'forbidden']);
     provider.people.set('dan', { email: 'dan@sub.company.example', email_verified: true });
@@ -130,8 +136,11 @@ describe('a person who exists', () => {
     });
     const { url, flow } = await begin(page);
     const body = { flow, query: await signInAt(url, 'bob') };
+    const notices = vi.spyOn(rowhouse.service.deps.peopleMail, 'notifyLater');
     const linked = await page.call('POST', '/console/person/provider', { body });
     expect(linked.status, linked.text).toBe(200);
+    expect(notices.mock.calls).toEqual([['member_provider_connected', 'bob@example.com']]);
+    notices.mockRestore();
     expect((await signIn('bob')).answer.body.person.email).toBe('bob@example.com');
     // Nobody else can have it as well.
     const other = await joinByPassword('bill@example.com');
@@ -149,7 +158,11 @@ describe('a person who exists', () => {
     await joinByPassword('proved@example.com');
     await prove('proved@example.com');
     provider.people.set('proved', { email: 'proved@example.com', email_verified: true });
-    expect((await signIn('proved')).answer.body.person.email).toBe('proved@example.com');
+    const notices = vi.spyOn(rowhouse.service.deps.peopleMail, 'notifyLater');
+    for (let n = 0; n < 2; n++)
+      expect((await signIn('proved')).answer.body.person.email).toBe('proved@example.com');
+    expect(notices.mock.calls).toEqual([['member_provider_connected', 'proved@example.com']]);
+    notices.mockRestore();
   });
 
   it('with a passkey connects the provider in a session that has proved it', async () => {

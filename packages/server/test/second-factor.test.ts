@@ -132,6 +132,23 @@ describe('a second factor', () => {
     expect(codes.at(-1)).toBe('rate_limited');
   });
 
+  it('cannot be guessed from many networks, while it works where it was used before', async () => {
+    const { next } = await setUp(await join(await openAccount('Spread'), 'spread@example.com'));
+    const attempt = async (code: string, address: string) => {
+      const body = { email: 'spread@example.com', password, code };
+      const headers = { 'x-forwarded-for': address };
+      const page = new Page(await listening(rowhouse));
+      return outcome(await page.call('POST', '/console/session', { body, headers }));
+    };
+    expect((await attempt(next(), '10.78.0.1'))[0]).toBe(201);
+    const codes = [];
+    for (let n = 0; n < 24; n++) codes.push((await attempt(String(100_000 + n), `10.79.0.${n}`))[1]);
+    expect(codes.slice(0, 19)).toEqual(Array(19).fill('invalid_credentials'));
+    expect(codes.slice(-3)).toEqual(Array(3).fill('rate_limited'));
+    expect((await attempt(next(), '10.80.0.1'))[1]).toBe('rate_limited');
+    expect((await attempt(next(), '10.78.0.1'))[0]).toBe(201);
+  });
+
   it('is removed with the password and a code', async () => {
     const { next } = await setUp(await join(await openAccount('Removing'), 'remove@example.com'));
     const { page } = await signIn('remove@example.com', next());

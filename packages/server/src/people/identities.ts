@@ -7,15 +7,17 @@ import type { Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { readNewEmail } from '../users/emails.ts';
 import { acceptAllFor } from './invitations.ts';
+import type { PeopleMail } from './mail.ts';
 import type { Identity, Provider } from './provider.ts';
 import { hasFactor } from './second-factor.ts';
 
 type Deps = { control: Control };
+type MailDeps = Deps & { peopleMail: PeopleMail };
 
 /** Whoever has an address of a listed domain joins the first account, and sees. Its admins can give more. */
 const joined = { accountId: 'default', role: 'viewer' };
 
-export async function findPerson(deps: Deps, provider: Provider, identity: Identity): Promise<string> {
+export async function findPerson(deps: MailDeps, provider: Provider, identity: Identity): Promise<string> {
   const { issuer, subject } = identity;
   const [linked] = await deps.control.change<{ personId: string }>(sql`
     update person_identities set last_used_at = now() where issuer = ${issuer} and subject = ${subject}
@@ -23,17 +25,23 @@ export async function findPerson(deps: Deps, provider: Provider, identity: Ident
   return linked?.personId ?? firstSignIn(deps, provider, identity);
 }
 
-async function firstSignIn({ control }: Deps, provider: Provider, identity: Identity): Promise<string> {
+async function firstSignIn(
+  { control, peopleMail }: MailDeps,
+  provider: Provider,
+  identity: Identity,
+): Promise<string> {
   if (identity.email === null) throw errors.providerEmailUnverified(provider.name);
   const email = readNewEmail(identity.email);
-  return control.transaction(async (transaction) => {
+  const { personId, isKnown } = await control.transaction(async (transaction) => {
     const [known] = await transaction.query<{ id: string; mayLink: boolean }>(sql`
       select id, ${mayLink(identity.issuer)} as "mayLink" from people where email_key = ${email.key} for update`);
     if (known && !known.mayLink) throw errors.providerNotLinked(provider.name);
     const personId = known?.id ?? (await addPerson(transaction, provider, email));
     await link(transaction, personId, identity);
-    return personId;
+    return { personId, isKnown: known !== undefined };
   });
+  if (isKnown) peopleMail.notifyLater('member_provider_connected', email.typed);
+  return personId;
 }
 
 /**
@@ -65,9 +73,10 @@ async function addPerson(
     if (accepted === 0) throw errors.providerNotInvited(email.typed);
     return id;
   }
+  // Before those of the invitations, which anybody can send: the session opens in the account that was joined first.
   await transaction.query(sql`
-    insert into members (account_id, person_id, role)
-    select id, ${id}, ${joined.role} from accounts where id = ${joined.accountId} and deleted_at is null
+    insert into members (account_id, person_id, role, created_at)
+    select id, ${id}, ${joined.role}, now() - interval '1 second' from accounts where id = ${joined.accountId} and deleted_at is null
     on conflict (account_id, person_id) do nothing`);
   return id;
 }

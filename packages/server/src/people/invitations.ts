@@ -7,7 +7,7 @@ import { isId, newId } from '../control/new-id.ts';
 import { errors } from '../errors.ts';
 import type { AccountCaller } from '../keys/caller.ts';
 import type { Queryable } from '../postgres/database.ts';
-import { sql } from '../postgres/sql.ts';
+import { type Sql, sql } from '../postgres/sql.ts';
 import { readNewEmail } from '../users/emails.ts';
 import { countInvitation } from './attempts.ts';
 import type { PeopleMail } from './mail.ts';
@@ -201,12 +201,17 @@ export async function acceptAs(
   });
 }
 
-/** Whoever invited is still there: who was removed must not come back by an invitation of its own. */
+/** Whoever invited is still there, and might still invite to that role: who was removed must not come back by an own invitation. */
 const isStillBacked = sql`(
   exists (select from members where members.account_id = invitations.account_id and person_id = invited_by
-            and role in ('admin', 'owner'))
+            and ${mayInvite(sql`members.role`)})
   or exists (select from keys where keys.account_id = invitations.account_id and keys.id = invited_by
-            and revoked_at is null))`;
+            and revoked_at is null and (keys.expires_at is null or keys.expires_at > now())
+            and ${mayInvite(sql`keys.role`)}))`;
+
+function mayInvite(role: Sql): Sql {
+  return sql`(${role} = 'owner' or (${role} = 'admin' and invitations.role <> 'owner'))`;
+}
 
 /** The link is used up by the transaction that adds the member: of two requests with one link, one succeeds. */
 async function use(

@@ -18,7 +18,10 @@ const givenMinutes = 24 * 60;
 
 export type Recovery = Readonly<{ personId: string; code: string; email: string; expiresAt: Date }>;
 
-/** null: nobody has the address. An earlier link no longer works. */
+/**
+ * null: nobody has the address. Earlier links no longer work, except that anybody can ask for a mail, which must not end the
+ * link that the operator gave.
+ */
 export async function startRecovery(
   { control, now }: Deps,
   email: string,
@@ -29,7 +32,7 @@ export async function startRecovery(
   const expiresAt = new Date(now() + (isMailed ? mailedMinutes : givenMinutes) * 60_000);
   const [row] = await control.change<{ personId: string; email: string }>(sql`
     with person as (select id, email from people where email_key = ${key}),
-    old as (delete from person_codes where kind = 'recovery' and person_id in (select id from person)),
+    old as (delete from person_codes where kind = 'recovery' and person_id in (select id from person) and (is_mailed or not ${isMailed}::boolean)),
     made as (
       insert into person_codes (hash, person_id, kind, expires_at, is_mailed, resets_factor)
       select ${hashSecret('recover', code)}::bytea, id, 'recovery', ${expiresAt}::timestamptz, ${isMailed}, ${resetsFactor}
@@ -63,7 +66,7 @@ type Used = { personId: string; isMailed: boolean; resetsFactor: boolean };
 
 /**
  * Whoever made the person may have been somebody else than the owner of the address, as long as nobody has proved it. Then
- * everything with which that one could sign in ends with the first proof.
+ * everything with which that one could sign in ends, also by a link of the operator, who knows to whom it goes.
  */
 async function setPassword(
   transaction: Queryable,
@@ -73,7 +76,7 @@ async function setPassword(
   const [person] = await transaction.query<{ email: string; isProved: boolean }>(sql`
     select email, email_proved_at is not null as "isProved" from people where id = ${personId} for update`);
   if (!person) throw errors.invalidRecovery();
-  if (resetsFactor || (isMailed && !person.isProved)) {
+  if (resetsFactor || !person.isProved) {
     await dropFactors(transaction, personId);
     await dropPasskeys(transaction, personId);
     await dropIdentities(transaction, personId);

@@ -6,9 +6,10 @@ import { errors } from '../errors.ts';
 import { sealBytes, unsealBytes } from '../keys/seal.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
-import { countAttempt } from './attempts.ts';
+import { countFactor, isManyWrong } from './attempts.ts';
+import type { PeopleMail } from './mail.ts';
 
-export type FactorDeps = { control: Control; masterKey: Buffer; now: () => number };
+export type FactorDeps = { control: Control; masterKey: Buffer; now: () => number; peopleMail: PeopleMail };
 
 const period = 30;
 /** Steps before and after the present one: clocks of phones differ. */
@@ -92,27 +93,36 @@ export async function proveFactor(
   network: string,
 ): Promise<{ hasSecondFactor: boolean }> {
   const { control } = deps;
-  const [row] = await control.query<{ isConfirmed: boolean }>(
-    sql`select totp_confirmed_at is not null as "isConfirmed" from people where id = ${personId}`,
+  const [row] = await control.query<{ email: string; isConfirmed: boolean }>(
+    sql`select email, totp_confirmed_at is not null as "isConfirmed" from people where id = ${personId}`,
   );
   if (!row?.isConfirmed) return { hasSecondFactor: false };
   if (code === null) throw errors.factorMissing();
   // A code has six digits: without a limit it could be guessed by whoever has the password.
-  const attempt = await countAttempt(control, `second factor of ${personId}`, network);
-  await control.transaction(async (transaction) => {
+  const attempt = await countFactor(control, personId, network);
+  if (await isRight(deps, personId, code)) {
+    await attempt.forgive();
+    return { hasSecondFactor: true };
+  }
+  if (await isManyWrong(control, personId))
+    deps.peopleMail.notifyLater('member_second_factor_tried', row.email);
+  throw errors.wrongFactor();
+}
+
+/** Uses up the code. */
+async function isRight(deps: FactorDeps, personId: string, code: string): Promise<boolean> {
+  return deps.control.transaction(async (transaction) => {
     const found = await lock(transaction, personId);
-    if (!found) throw errors.wrongFactor();
+    if (!found) return false;
     const step = stepOf(deps, personId, found, code);
     if (step !== null) {
       await transaction.query(sql`update people set totp_last_step = ${step} where id = ${personId}`);
-      return;
+      return true;
     }
     const used = await transaction.query(sql`
       delete from recovery_codes where person_id = ${personId} and hash = ${hashOf(code)} returning 1`);
-    if (used.length === 0) throw errors.wrongFactor();
+    return used.length > 0;
   });
-  await attempt.forgive();
-  return { hasSecondFactor: true };
 }
 
 /** The caller has proved the password and the factor. */

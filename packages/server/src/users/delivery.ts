@@ -73,6 +73,7 @@ export function openDelivery(config: DeliveryConfig, { timeoutMs = 10_000 } = {}
 
 function senderOf(message: Message): string {
   if ('project' in message) return `project ${message.project.slug}`;
+  if (message.sentBy !== undefined) return `person ${message.sentBy}`;
   return message.account ? `account ${message.account.id}` : 'people';
 }
 

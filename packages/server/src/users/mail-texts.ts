@@ -15,7 +15,11 @@ export type PersonMessage = Readonly<{
     | 'member_password_changed'
     | 'member_email_changed'
     | 'member_second_factor_removed'
-    | 'member_passkey_added';
+    | 'member_second_factor_tried'
+    | 'member_passkey_added'
+    | 'member_provider_connected';
+  /** The person who causes it, and whose messages must leave capacity for others. Left out: nobody signed in. */
+  sentBy?: string;
   /** Of an invitation. */
   account: { id: string; name: string } | null;
   email: string;
@@ -58,6 +62,8 @@ function mailToUser({ kind, project, email, code, expiresAt }: UserMessage) {
 function mailToPerson({ kind, account, email, link, expiresAt }: PersonMessage) {
   const name = oneLine(account?.name ?? '');
   const tell = 'If it was not you, ask for a new password on the sign-in page, and tell the operator.';
+  const remove =
+    'If it was not you, remove it in your profile in the console: a new password alone does not. Then change your password, and tell the operator.';
   const { subject, why, otherwise } = {
     member_invitation: {
       subject: `Invitation to ${name} on Rowhouse`,
@@ -92,7 +98,17 @@ function mailToPerson({ kind, account, email, link, expiresAt }: PersonMessage) 
     member_passkey_added: {
       subject: 'A passkey for Rowhouse was added',
       why: `${email} can sign in with a further passkey from now on.`,
-      otherwise: tell,
+      otherwise: remove,
+    },
+    member_provider_connected: {
+      subject: 'A provider for Rowhouse was connected',
+      why: `${email} can sign in with a further provider from now on.`,
+      otherwise: remove,
+    },
+    member_second_factor_tried: {
+      subject: 'Wrong codes for Rowhouse',
+      why: `Somebody entered the right password of ${email}, and several wrong codes of the second factor.`,
+      otherwise: 'If it was not you, change your password: somebody knows it.',
     },
   }[kind];
   return { subject, text: [why, '', ...onceLines(link, expiresAt), otherwise, ''].join('\n') };

@@ -16,7 +16,7 @@ import {
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../../errors.ts';
-import { countRecovery } from '../../people/attempts.ts';
+import { countEmailChange, countRecovery } from '../../people/attempts.ts';
 import { acceptAs, acceptAsNew, openInvitation } from '../../people/invitations.ts';
 import { provePassword } from '../../people/passwords.ts';
 import { changePassword, confirmEmailChange, getProfile, startEmailChange } from '../../people/profile.ts';
@@ -29,7 +29,7 @@ import {
   requireOwnFactor,
 } from '../../people/second-factor.ts';
 import { provePerson } from '../../people/sign-in.ts';
-import { readEmail } from '../../users/emails.ts';
+import { readEmail, readNewEmail } from '../../users/emails.ts';
 import type { Deps } from '../deps.ts';
 import { identifySession, sessionOf } from './identify.ts';
 import { notePerson } from './note-person.ts';
@@ -44,6 +44,7 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   const people = peopleOf(deps);
   const { peopleMail } = deps;
   const attempts = openAttempts(deps.now);
+  const requests = openAttempts(deps.now, 'Too many links were requested.');
   const onRequest = async (request: FastifyRequest) => identifySession(request, deps);
   const person = (request: FastifyRequest) => requirePerson(sessionOf(request));
 
@@ -90,6 +91,7 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
     { bodyLimit, schema: { body: ConsoleRecover, response: { 200: ConsoleEndedResponse } } },
     async ({ body, ip }): Promise<ConsoleEndedResponse> => {
       if (!peopleMail.isConfigured) throw errors.noMail();
+      requests.count(whoTries(ip));
       await countRecovery(deps.control, readEmail(body.email).key, whoTries(ip));
       peopleMail.sendLater(async () => {
         const started = await startRecovery(people, body.email, { isMailed: true });
@@ -161,9 +163,11 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
       );
       // Whoever has the address can connect a provider.
       await requireOwnFactor(deps.control, id, session.id);
+      await countEmailChange(deps.control, id, readNewEmail(request.body.email).key);
       const started = await startEmailChange(people, id, request.body.email);
       await peopleMail.send({
         ...{ kind: 'member_email', account: null, email: started.email, expiresAt: started.expiresAt },
+        sentBy: id,
         link: peopleMail.link('email', started.code),
       });
       return { ok: true };

@@ -39,6 +39,6 @@ export function requireProvider({ provider }: Deps): Provider {
 }
 
 /** What the functions for people need. */
-export function peopleOf({ control, users: { hashing }, masterKey, now }: Deps) {
-  return { control, hashing, masterKey, now };
+export function peopleOf({ control, users: { hashing }, masterKey, now, peopleMail }: Deps) {
+  return { control, hashing, masterKey, now, peopleMail };
 }

@@ -67,6 +67,7 @@ export function providerRoutes(app: FastifyInstance, deps: Deps): void {
         requireProvider(deps).complete(flow, query),
       );
       await linkIdentity(deps, person.id, identity);
+      deps.peopleMail.notifyLater('member_provider_connected', person.email);
       await notePerson(deps, request, person, 'person.provider_connected');
       return { ok: true };
     },

@@ -5,6 +5,8 @@ import { errors, RowhouseError } from '../../errors.ts';
 import { networkOf } from '../../users/rate-limits.ts';
 
 export type Attempts = {
+  /** Counts a request whatever comes of it. Throws beyond the limit. */
+  count(who: string): void;
   /** Runs `attempt` if the limit allows it, and counts it if it fails because of the caller. */
   try<T>(who: string, attempt: () => Promise<T>): Promise<T>;
 };
@@ -13,19 +15,23 @@ export const burst = 10;
 const refillMs = 6_000;
 const maxNetworks = 10_000;
 
-export function openAttempts(now: () => number): Attempts {
+export function openAttempts(now: () => number, tooMany = 'Too many sign-in attempts failed.'): Attempts {
   /** When the attempts of a network are all available again. */
   const usedUntil = new LRUCache<string, number>({ max: maxNetworks });
+  const count = (who: string) => {
+    const at = now();
+    // A clock that was set back must not lock anyone out for longer than the limit does.
+    const known = Math.min(usedUntil.get(who) ?? 0, at + burst * refillMs);
+    const until = Math.max(known, at) + refillMs;
+    const overMs = until - at - burst * refillMs;
+    if (overMs > 0) throw errors.rateLimited(tooMany, Math.ceil(overMs / 1000));
+    usedUntil.set(who, until);
+  };
   return {
+    count,
     try: async (who, attempt) => {
-      const at = now();
       // Counted before it runs, so that many at once cannot exceed the limit.
-      // A clock that was set back must not lock anyone out for longer than the limit does.
-      const known = Math.min(usedUntil.get(who) ?? 0, at + burst * refillMs);
-      const until = Math.max(known, at) + refillMs;
-      const overMs = until - at - burst * refillMs;
-      if (overMs > 0) throw errors.rateLimited('Too many sign-in attempts failed.', Math.ceil(overMs / 1000));
-      usedUntil.set(who, until);
+      count(who);
       const refund = () => usedUntil.set(who, (usedUntil.get(who) ?? 0) - refillMs);
       try {
         const done = await attempt();
