@@ -65,7 +65,7 @@ export function addServers(program: Command): void {
     'Use a server again that "rowhouse restore" has detached. No other service may use it: the old one must be stopped for good.',
   ).action(attach);
   add('remove <name>', 'Remove a server that has no projects.')
-    .option('--lost', 'the server will never answer again: give up its deleted projects')
+    .option('--lost', 'the server will never answer again: give up all its projects')
     .action(remove);
 }
 

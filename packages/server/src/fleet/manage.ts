@@ -117,7 +117,7 @@ export async function changeServer(deps: Deps, id: number, input: ChangeServer):
 
 /**
  * Refused while the server has projects. Its spares are dropped if it can be reached. `isLost`: it will never answer again, and
- * its deleted projects are given up.
+ * its projects are given up.
  */
 export async function removeServer(deps: RemovalDeps, id: number, isLost: boolean): Promise<WireServer> {
   const { control, servers } = deps;
@@ -130,7 +130,7 @@ export async function removeServer(deps: RemovalDeps, id: number, isLost: boolea
       `The server "${member.row.name}" answers, so it is not lost.`,
       'Remove it without "lost": rowhouse servers remove.',
     );
-  await checkEmpty(control, member, isLost);
+  if (!isLost) await checkEmpty(control, member);
   // From now on no process places a project there. The foreign key holds off one that is just being created.
   // A detached server gets none, and stays closed.
   const isDetached = member.row.state === 'detached';
@@ -145,7 +145,7 @@ export async function removeServer(deps: RemovalDeps, id: number, isLost: boolea
   } catch (error) {
     if (!isState(error, sqlstate.foreignKeyViolation)) throw error;
     if (!isDetached) await updateServer(control, id, { state: 'draining' });
-    await checkEmpty(control, member, isLost);
+    if (!isLost) await checkEmpty(control, member);
     throw errors.conflict(
       'A move from or to this server is not complete.',
       'Try again in a minute. If the other server of the move does not answer, it must be back first.',
@@ -160,18 +160,14 @@ const reserved = ['embedded', 'external'];
 
 const stayHint = 'Other servers can be removed.';
 
-async function checkEmpty(
-  control: Control,
-  { row: { id, name }, isAnswering }: Member,
-  isLost: boolean,
-): Promise<void> {
+async function checkEmpty(control: Control, { row: { id, name }, isAnswering }: Member): Promise<void> {
   const { live, deleted } = await countProjects(control, id);
-  if (live + (isLost ? 0 : deleted) === 0) return;
+  if (live + deleted === 0) return;
   throw errors.conflict(
     `The server "${name}" has ${live} projects, and ${deleted} deleted ones that can still be restored.`,
     isAnswering
       ? 'Move them: rowhouse servers drain. Deleted ones are dropped after ROWHOUSE_KEEP_DELETED_DAYS.'
-      : 'If it is lost, restore its projects into new ones on other servers, and delete them. Then: rowhouse servers remove --lost.',
+      : 'If it is lost, restore its projects into new ones on other servers. Then give it up: rowhouse servers remove --lost.',
   );
 }
 

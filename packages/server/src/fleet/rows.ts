@@ -121,11 +121,10 @@ export async function countProjects(
 }
 
 /** The foreign keys refuse this while the server has projects. */
-/** `isLost`: projects that were deleted there cannot be restored any more. */
+/** `isLost`: its projects are given up. */
 export async function deleteServer(control: Control, id: number, isLost = false): Promise<void> {
   await control.transaction(async (transaction) => {
-    if (isLost)
-      await transaction.query(sql`delete from projects where server_id = ${id} and deleted_at is not null`);
+    if (isLost) await transaction.query(sql`delete from projects where server_id = ${id}`);
     await transaction.query(sql`delete from spares where server_id = ${id}`);
     // Its backups stay for a while, and only this tells whose they are.
     await transaction.query(sql`

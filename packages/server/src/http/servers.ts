@@ -25,9 +25,8 @@ type Params = { id: string };
 const Removal = Type.Object(
   {
     lost: Type.Optional(
-      Type.Boolean({
-        description:
-          'The server does not answer, and never will. Its deleted projects are given up. It must have no others.',
+      Type.Enum(['true', 'false'], {
+        description: 'true: the server does not answer, and never will. All its projects are given up.',
       }),
     ),
   },
@@ -145,7 +144,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<ServerResponse> => ({
       ok: true,
-      server: await removeServer(manage(request), idOf(request), request.query.lost ?? false),
+      server: await removeServer(manage(request), idOf(request), request.query.lost === 'true'),
     }),
   );
 }
