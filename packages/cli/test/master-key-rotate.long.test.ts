@@ -207,7 +207,7 @@ it('without a confirmation, or without data, nothing happens', () => {
   expect(readdirSync(folder)).toEqual([]);
 });
 
-it('replaces the passwords on further servers too, and changes nothing while one of them is away', async () => {
+it('replaces the passwords on further servers too, and changes nothing while one of them does not answer', async () => {
   const place = newDataFolder();
   const startSecond = () =>
     startEmbedded({

@@ -86,7 +86,7 @@ export async function typed() {
   >(true);
   const inserted = await db.table('shops').select('teas(kind)').insert({ name: 'x' });
   same<typeof inserted, { teas: { kind: 'green' | 'black' }[] }>(true);
-  // What the types do not know is an unknown row.
+  // The types do not know this table: its rows are unknown.
   const odd = await db.table('teas').select('id', 'nowhere(name)').first();
   same<typeof odd, Record<string, unknown> | null>(true);
   await db

@@ -13,7 +13,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const [location] = useLocation();
   const [isPaletteOpen, setPaletteOpen] = useState(false);
   const drawer = useRef<HTMLDialogElement>(null);
-  // What a project has is not shown while the account cannot be used.
+  // The account cannot be used, so no part of a project is shown.
   const slug = isUsable(useSession()) ? slugOf(location) : null;
   // A new address closes the drawer.
   useEffect(() => {

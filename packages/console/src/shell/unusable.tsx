@@ -1,4 +1,4 @@
-// What stands in place of every screen while the account cannot be used: it is suspended, or wants a second factor.
+// Replaces every screen while the account cannot be used: it is suspended, or requires a second factor.
 import { Link } from 'wouter';
 import { useSession } from '../session/use-session.ts';
 import { EmptyState } from '../ui/empty-state.tsx';
