@@ -66,6 +66,6 @@ function commandOf(name) {
   return ['npm run bench --', name, ...shown].join(' ');
 }
 
-function tableOf(header, rows) {
+export function tableOf(header, rows) {
   return [header, header.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }

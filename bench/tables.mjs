@@ -1,8 +1,8 @@
 // Pages and inserts by the table endpoints, with everything enabled, compared to the obvious program with hand-written SQL.
-// Deep pages compared to the first page and to OFFSET; a CSV import compared to psql's \copy.
+// Deep pages compared to the first page and to OFFSET; imports compared to psql's \copy.
 // npm run bench -- tables [--seconds 3] [--repeats 7] [--rows 2000000] [--quick] [--write]. Needs wrk and psql.
 import { execFileSync } from 'node:child_process';
-import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createReadStream, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { latency, median, needTools, ratio, start, startService, stop, wrk } from './load.mjs';
@@ -21,6 +21,7 @@ needTools('wrk', 'psql');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-tables-'));
 const ours = await startService(folder);
 const rows = [];
+const copying = "psql's \\copy of CSV";
 let obvious;
 
 const columns =
@@ -56,11 +57,12 @@ function compare(name, goal, mine, theirs) {
   ]);
 }
 
-/** Runs both in turns, once per turn, and compares milliseconds. */
-async function race(name, goal, mine, theirs, toRatio) {
+/** Runs both in turns, once per turn, and compares milliseconds. `prepare` runs before each, and is not counted. */
+async function race(name, goal, mine, theirs, toRatio, prepare = () => {}) {
   const times = { mine: [], theirs: [] };
   for (let turn = -1; turn < repeats; turn++) {
     for (const [side, run] of Object.entries({ mine, theirs })) {
+      await prepare();
       const began = performance.now();
       await run();
       if (turn >= 0) times[side].push(performance.now() - began);
@@ -148,44 +150,59 @@ try {
     () => ours.query(offset),
     ({ mine, theirs }) => ratio(mine, theirs),
   );
-  const file = path.join(folder, 'items.csv');
-  const csv = execFileSync(
-    'psql',
-    [ours.databaseUrl, '-qc', '\\copy (select * from items) to stdout (format csv, header)'],
-    {
-      encoding: 'utf8',
-      maxBuffer: 1e9,
-    },
-  );
-  writeFileSync(file, csv);
-  const empty = () => ours.query('truncate imported');
-  const times = { mine: [], theirs: [] };
-  for (let turn = 0; turn < Math.min(repeats, 5); turn++) {
-    await empty();
-    let began = performance.now();
-    const response = await fetch(`${ours.url}/tables/imported`, {
+  const psql = (text) =>
+    execFileSync('psql', [ours.databaseUrl, '-qAtc', text], { encoding: 'utf8', maxBuffer: 1e9 });
+  const files = {
+    csv: [path.join(folder, 'items.csv'), '\\copy (select * from items) to stdout (format csv, header)'],
+    json: [path.join(folder, 'items.jsonl'), 'select row_to_json(items) from items'],
+  };
+  for (const [file, text] of Object.values(files)) writeFileSync(file, psql(text));
+  const send = async (type, body) => {
+    const query = type === 'application/json' ? '?returning=minimal' : '';
+    const response = await fetch(`${ours.url}/tables/imported${query}`, {
       method: 'POST',
-      headers: { 'x-api-key': ours.key, 'content-type': 'text/csv' },
-      body: createReadStream(file),
+      headers: { 'x-api-key': ours.key, 'content-type': type },
+      body,
       duplex: 'half',
     });
     const answer = await response.json();
-    if (answer.row_count !== 100_000) throw new Error(JSON.stringify(answer));
-    times.mine.push(performance.now() - began);
-    await empty();
-    began = performance.now();
-    execFileSync('psql', [ours.databaseUrl, '-qc', `\\copy imported from '${file}' (format csv, header)`]);
-    times.theirs.push(performance.now() - began);
+    if (!answer.ok) throw new Error(JSON.stringify(answer));
+    return answer.row_count;
+  };
+  const lines = readFileSync(files.json[0], 'utf8').trim().split('\n');
+  const arrays = [];
+  for (let at = 0; at < lines.length; at += 1_000) arrays.push(`[${lines.slice(at, at + 1_000).join(',')}]`);
+  const ways = {
+    [`CSV of 100,000 rows; ${copying}`]: ['≥ 0.8', () => send('text/csv', createReadStream(files.csv[0]))],
+    [`JSON lines of 100,000 rows; ${copying}`]: [
+      '≥ 0.8',
+      () => send('application/x-ndjson', createReadStream(files.json[0])),
+    ],
+    [`100 arrays of 1,000 rows, 4 at a time; ${copying}`]: [
+      '≥ 0.6',
+      async () => {
+        const next = arrays.values();
+        const counts = Array.from({ length: 4 }, async () => {
+          let count = 0;
+          for (const array of next) count += await send('application/json', array);
+          return count;
+        });
+        return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+      },
+    ],
+  };
+  for (const [name, [goal, run]] of Object.entries(ways)) {
+    await race(
+      name,
+      goal,
+      async () => {
+        if ((await run()) !== 100_000) throw new Error('Rows are missing.');
+      },
+      () => psql(`\\copy imported from '${files.csv[0]}' (format csv, header)`),
+      ({ mine, theirs }) => ratio(theirs, mine),
+      () => ours.query('truncate imported'),
+    );
   }
-  rows.push([
-    "CSV of 100,000 rows; psql's \\copy",
-    `${median(times.mine).toFixed(0)} ms`,
-    `${median(times.theirs).toFixed(0)} ms`,
-    ratio(times.theirs, times.mine).toFixed(2),
-    '≥ 0.5 of its speed',
-    '',
-    '',
-  ]);
 } finally {
   if (obvious) await stop(obvious);
   await stop(ours);

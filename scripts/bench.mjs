@@ -1,4 +1,5 @@
 // npm run bench -- [suite] [options]: prepares the checkout, then runs bench/<suite>.mjs, or all suites without a name.
+// --compare <commit> holds this version and another one beside each other (bench/compare.mjs).
 // --quick takes under five minutes for all and shows that everything runs. --write updates bench/RESULTS.md.
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
@@ -22,6 +23,7 @@ const suites = [
   'backups',
   'peers',
   'growth',
+  'waking',
   'workers',
   'soak',
 ];
@@ -33,7 +35,8 @@ if (name && !suites.includes(name)) {
 }
 setup();
 const failed = [];
-for (const suite of name ? [name] : suites) {
+const isComparison = args.some((arg) => /^--compare(=|$)/.test(arg));
+for (const suite of isComparison ? ['compare'] : name ? [name] : suites) {
   const began = performance.now();
   const file = path.join(root, 'bench', `${suite}.mjs`);
   const { status } = spawnSync(process.execPath, [file, ...args], { stdio: 'inherit' });

@@ -1,8 +1,5 @@
-// The version before this one, from the history of the repository, compiled once. It shares the installed packages if their
-// versions have not changed.
+// The version before this one, from the history of the repository, compiled once.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import path from 'node:path';
 import { buildTimeoutMs, root } from './toolchains.ts';
 
@@ -13,15 +10,12 @@ export function findEarlierVersion(without: string): { name: string; program: st
     console.warn(`SKIPPED: the history of the repository is not here, so ${without}.`);
     return null;
   }
-  const folder = path.join(root, '.cache', `version-${commit}`);
-  const complete = path.join(folder, 'complete');
-  if (!existsSync(complete)) {
-    rmSync(folder, { recursive: true, force: true });
-    mkdirSync(folder, { recursive: true });
-    build(commit, folder);
-    writeFileSync(complete, '');
-  }
-  return { name: commit, program: path.join(folder, 'packages/server/dist/main.js') };
+  const script = path.join(root, 'scripts/build-version.mjs');
+  const built = execFileSync(process.execPath, [script, commit], {
+    encoding: 'utf8',
+    timeout: buildTimeoutMs,
+  });
+  return { name: commit, program: built.trim() };
 }
 
 function findCommit(): string | null {
@@ -45,28 +39,4 @@ function isNumbered(commit: string): boolean {
 function git(...args: string[]): string | null {
   const { status, stdout } = spawnSync('git', args, { cwd: root, encoding: 'utf8' });
   return status === 0 ? stdout.trim() || null : null;
-}
-
-function build(commit: string, folder: string): void {
-  const options = { cwd: folder, timeout: buildTimeoutMs, maxBuffer: 2 ** 30 };
-  const files = ['package.json', 'package-lock.json', 'tsconfig.base.json', 'packages'];
-  const archive = execFileSync('git', ['archive', commit, ...files], { ...options, cwd: root });
-  execFileSync('tar', ['-x'], { ...options, input: archive });
-  if (installedIn(folder) === installedIn(root)) {
-    // All other packages are found in the folder above, that of the checkout.
-    const scope = path.join(folder, 'node_modules/@rowhouse');
-    mkdirSync(scope, { recursive: true });
-    for (const name of ['api', 'server']) symlinkSync(`../../packages/${name}`, path.join(scope, name));
-  } else execFileSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], options);
-  const typescript = path.dirname(createRequire(import.meta.url).resolve('typescript/package.json'));
-  const tsc = path.join(typescript, 'bin/tsc');
-  execFileSync(process.execPath, [tsc, '-b', 'packages/api', 'packages/server'], options);
-}
-
-/** What its lock file installs, without the packages of the repository itself. */
-function installedIn(at: string): string {
-  const { packages } = JSON.parse(readFileSync(path.join(at, 'package-lock.json'), 'utf8')) as {
-    packages: Record<string, object>;
-  };
-  return JSON.stringify(Object.entries(packages).filter(([name]) => name.includes('node_modules/')));
 }

@@ -199,3 +199,71 @@ describe('what is refused', () => {
     expect(await convert(text)).toBe('5\t1\t2\t\\N\t4\n');
   });
 });
+
+describe('ordinary lines', () => {
+  /** A generator with a fixed seed, so that a failure can be repeated. */
+  const randomFrom = (seed: number) => {
+    let state = seed;
+    return (below: number) => {
+      state = (state * 48_271) % 2_147_483_647;
+      return state % below;
+    };
+  };
+  const values = [
+    ...[null, true, false, 0, -1, 12.5, 1e21, 1e-7, 123456789012345, 0.1, ''],
+    ...[
+      'x',
+      'é😀',
+      'tab\there',
+      'line\nbreak',
+      '\\',
+      '\\N',
+      '"quoted"',
+      'a/b',
+      '\b\f',
+      '\u0001',
+      'x'.repeat(300),
+    ],
+  ];
+  const nested = [{}, [], { x: [1, 'a"b', null] }, ['\\', { y: 'é' }]];
+
+  it('become the same rows as others', async () => {
+    const random = randomFrom(42);
+    const pick = <T>(list: readonly T[]) => list[random(list.length)] as T;
+    const rows = Array.from({ length: 400 }, () => ({
+      ...{ a: pick(values), b: pick(values), c: pick([...values, ...nested]) },
+    }));
+    const kinds: Kinds = { c: { isJson: true } };
+    const lines = (spaces: string) =>
+      rows.map((row) => JSON.stringify(row).replace(/^\{"a":/, `{${spaces}"a":`)).join('\n');
+    // With its columns in another order, no line is ordinary.
+    const other = await openJsonLines(inPieces(lines('')));
+    const turned: Buffer[] = [];
+    for await (const piece of other.rows([plain('b'), { ...plain('c'), isJson: true }, plain('a')]))
+      turned.push(piece);
+    const expected = Buffer.concat(turned)
+      .toString()
+      .split('\n')
+      .map((row) => {
+        const [b, c, a] = row.split('\t');
+        return a === undefined ? row : [a, b, c].join('\t');
+      })
+      .join('\n');
+    for (const size of [7, 64, 1000, 1_000_000]) {
+      expect(await convert(lines(''), { size, kinds })).toBe(expected);
+      expect(await convert(lines('  '), { size, kinds })).toBe(expected);
+    }
+  });
+
+  it('are checked for UTF-8 line by line', async () => {
+    const good = Buffer.from('{"a": "é"}\n');
+    const bad = Buffer.from([...Buffer.from('{"a": "'), 0xff, ...Buffer.from('"}\n')]);
+    const cut = Buffer.from([...Buffer.from('{"a": "'), 0xc3, ...Buffer.from('\n"}\n')]);
+    for (const size of [1, 5, 1000]) {
+      expect(await failure(Buffer.concat([good, good, bad, good]), { size })).toEqual([
+        ...[400, 'invalid_json', expect.stringContaining('line 3 is not valid UTF-8')],
+      ]);
+      expect((await failure(Buffer.concat([good, cut]), { size }))[2]).toContain('line 2 is not valid UTF-8');
+    }
+  });
+});

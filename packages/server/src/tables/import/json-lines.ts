@@ -1,12 +1,13 @@
 // Converts a JSON-lines body to COPY's text format as it streams: at most one line and the latest piece are in memory.
 // The keys of the first line are the columns; every other line must have the same keys.
-import { isUtf8 } from 'node:buffer';
 import { errors, RowhouseError } from '../../errors.ts';
 import { toArrayText, toJsonArrayText } from '../../query/json/array-text.ts';
 import { ExactNumber, isJsonObject, parseJsonText, toJsonText } from '../../query/json/json-text.ts';
 import { isLarge, LargeSyntaxError, parseLargeJson, sliceBytes } from '../../query/json/large-json.ts';
 import { addArray, addJson, addText, TextPieces } from '../../query/json/large-text.ts';
 import type { TypeShape } from '../catalog/catalog.ts';
+import { LineCopier } from './line-copier.ts';
+import { Lines, problemAt } from './lines.ts';
 import { toRecordText } from './record-text.ts';
 
 /** `isArray` with `isJson`: an array of json. `record`: a composite, or an array of composites. */
@@ -21,8 +22,6 @@ export type JsonLines = {
   rows(columns: readonly ImportColumn[]): AsyncGenerator<Buffer, void>;
 };
 
-type Line = { number: number; row: Record<string, unknown> };
-
 export const maxLineBytes = 8 * 1024 * 1024;
 const maxColumns = 1600;
 
@@ -31,100 +30,27 @@ export async function openJsonLines(
   body: AsyncIterable<Buffer>,
   { maxBytes = maxLineBytes } = {},
 ): Promise<JsonLines> {
-  const batches = readLines(body, maxBytes);
-  const { value: batch } = await batches.next();
-  const first = batch?.[0];
-  if (!batch || !first) {
+  const lines = new Lines(body, maxBytes);
+  if (!(await lines.next())) {
     throw errors.invalidRequest([{ path: '', problem: 'the body must contain at least one line' }]);
   }
-  const names = Object.keys(first.row);
+  const names = Object.keys(await readRow(lines));
   if (names.length === 0) throw problemAt(1, 'has no keys; the keys of the first line name the columns');
   if (names.length > maxColumns) throw problemAt(1, `has more than ${maxColumns} keys`);
   return {
     names,
     async *rows(columns) {
       checkColumns(columns, names);
-      yield* toCopyPieces(batch, columns, names);
-      for (;;) {
-        const { value: next, done } = await batches.next();
-        if (done) return;
-        yield* toCopyPieces(next, columns, names);
-      }
+      yield* toCopyPieces(lines, columns, names);
     },
   };
 }
 
-/** Yields the lines that each piece of the body completes. Batches are never empty. */
-async function* readLines(body: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Line[], void> {
-  const pieces = body[Symbol.asyncIterator]();
-  const rest = growingBuffer();
-  let number = 0;
-  let blank = 0;
-  let lines: Line[] = [];
-
-  const take = async (bytes: Buffer) => {
-    number++;
-    if (isBlank(bytes)) {
-      blank ||= number;
-      return;
-    }
-    // Blank lines are allowed only at the end: in the middle they may be a line that got lost.
-    if (blank) throw problemAt(blank, 'is blank, which is allowed only at the end of the body');
-    const isLong = bytes.length > sliceBytes;
-    lines.push({ number, row: isLong ? await readLongLine(bytes, number) : readLine(bytes, number) });
-  };
-
-  for (;;) {
-    const { value: piece, done } = await pieces.next();
-    if (done) break;
-    let start = 0;
-    for (let end = piece.indexOf(10); end !== -1; end = piece.indexOf(10, start)) {
-      const part = piece.subarray(start, end);
-      if (rest.size() + part.length > maxBytes) throw tooLong(number + 1, maxBytes);
-      await take(rest.size() === 0 ? part : rest.takeWith(part));
-      start = end + 1;
-    }
-    if (rest.size() + piece.length - start > maxBytes) throw tooLong(number + 1, maxBytes);
-    rest.add(piece.subarray(start));
-    if (lines.length > 0) {
-      yield lines;
-      lines = [];
-    }
-  }
-  if (rest.size() > 0) await take(rest.takeWith(Buffer.alloc(0)));
-  if (lines.length > 0) yield lines;
-}
-
-/** One buffer instead of a list of pieces: a client can send each byte as one piece. */
-function growingBuffer() {
-  let held = Buffer.alloc(0);
-  let size = 0;
-  const add = (bytes: Buffer) => {
-    if (size + bytes.length > held.length) {
-      const larger = Buffer.allocUnsafe(Math.max(1024, (size + bytes.length) * 2));
-      held.copy(larger, 0, 0, size);
-      held = larger;
-    }
-    bytes.copy(held, size);
-    size += bytes.length;
-  };
-  return {
-    size: () => size,
-    add,
-    /** The content followed by `bytes`; valid until the next piece is added. */
-    takeWith: (bytes: Buffer): Buffer => {
-      add(bytes);
-      const whole = held.subarray(0, size);
-      size = 0;
-      // The memory of a long line is released: most lines are short.
-      if (held.length > 1024 * 1024) held = Buffer.alloc(0);
-      return whole;
-    },
-  };
-}
-
-function readLine(bytes: Buffer, number: number): Record<string, unknown> {
-  if (!isUtf8(bytes)) throw errors.invalidJson(`line ${number} is not valid UTF-8.`);
+async function readRow(line: Lines): Promise<Record<string, unknown>> {
+  const { number, size } = line;
+  const bytes = line.bytes.subarray(line.start, line.end);
+  if (size > sliceBytes) return readLongLine(bytes, number);
+  if (!line.isUtf8) throw errors.invalidJson(`line ${number} is not valid UTF-8.`);
   const text = bytes.toString('utf8');
   let value: unknown;
   try {
@@ -168,24 +94,50 @@ function explain({ message }: Error): string {
 const unclear =
   'is invalid: check its quotes, commas and end. Write one object per line, without line breaks inside it.';
 
+/** From the current line to the last one. */
 async function* toCopyPieces(
-  lines: readonly Line[],
+  lines: Lines,
   columns: readonly ImportColumn[],
   names: readonly string[],
 ): AsyncGenerator<Buffer, void> {
+  const copier = new LineCopier(columns);
+  const isInOrder = columns.every(({ name }, index) => name === names[index]);
+  do {
+    do {
+      if (copier.isFullFor(lines.size)) yield* copier.take();
+      const { bytes, start, end, number } = lines;
+      const mayBeOrdinary = isInOrder && lines.isUtf8 && lines.size <= sliceBytes;
+      if (mayBeOrdinary && copier.add(bytes, start, end)) continue;
+      const row = await readRow(lines);
+      checkKeys(row, names, number);
+      if (lines.size > sliceBytes) {
+        yield* copier.take();
+        yield* await toLargeRow(row, columns, number);
+      } else copier.addText(toRow(row, columns, number));
+    } while (lines.nextHere());
+    yield* copier.take();
+  } while (await lines.next());
+}
+
+function toRow(row: Record<string, unknown>, columns: readonly ImportColumn[], number: number): string {
+  return `${columns.map((column) => toCopyValue(row[column.name], column, number)).join('\t')}\n`;
+}
+
+/** The same for a long line, with turns for other requests. */
+async function toLargeRow(
+  row: Record<string, unknown>,
+  columns: readonly ImportColumn[],
+  number: number,
+): Promise<Buffer[]> {
   const out = new TextPieces();
-  for (const { number, row } of lines) {
-    checkKeys(row, names, number);
-    for (const [index, column] of columns.entries()) {
-      const value = row[column.name];
-      if (index > 0) out.add('\t');
-      if (isLarge(value)) await addCopyValue(out, value, column, number);
-      else out.add(toCopyValue(value, column, number));
-    }
-    out.add('\n');
-    yield* out.take();
+  for (const [index, column] of columns.entries()) {
+    const value = row[column.name];
+    if (index > 0) out.add('\t');
+    if (isLarge(value)) await addCopyValue(out, value, column, number);
+    else out.add(toCopyValue(value, column, number));
   }
-  yield* out.end().pieces;
+  out.add('\n');
+  return [...out.end().pieces];
 }
 
 /** Like `toCopyValue`, with turns for other requests. */
@@ -262,20 +214,6 @@ function checkColumns(columns: readonly ImportColumn[], names: readonly string[]
   for (const name of names) if (!given.has(name)) throw problemAt(1, `${quoted(name)} is not a column`);
   if (columns.length !== names.length)
     throw new Error('The columns of an import are the keys of its first line.');
-}
-
-/** Only spaces, tabs and carriage returns. */
-function isBlank(bytes: Buffer): boolean {
-  for (const byte of bytes) if (byte !== 32 && byte !== 9 && byte !== 13) return false;
-  return true;
-}
-
-function tooLong(number: number, maxBytes: number): RowhouseError {
-  return problemAt(number, `is longer than ${maxBytes} bytes, the limit for a line`);
-}
-
-function problemAt(number: number, problem: string): RowhouseError {
-  return errors.invalidRequest([{ path: `line ${number}`, problem }]);
 }
 
 function quoted(name: string): string {
