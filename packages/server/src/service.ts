@@ -199,7 +199,8 @@ export async function openService(options: Options): Promise<Service> {
   feed.listen(({ projectId }) => {
     if (projectId !== null) writerQueue.open(projectId);
   });
-  const admission = { headroom, writerQueue, reclaim, onRefused: refusals.count };
+  const { warm } = sessions;
+  const admission = { headroom, writerQueue, reclaim, warm, onRefused: refusals.count };
   const query = {
     sessions,
     parser,

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Session } from './session.ts';
 import { createSessionPool } from './session-pool.ts';
 
@@ -29,4 +29,76 @@ it('a session that cannot be opened uses up nothing', async () => {
   pool.release('p', await pool.acquire('p', open, 'a'), false);
   expect(pool.counts()).toEqual({ open: 0, idle: 0, waiting: 0 });
   await pool.end();
+});
+
+describe('a session that is opened ahead', () => {
+  const limits = { budget: 2, maxOpen: 2, share: 2, waiting: 1, waitMs: 60_000, idleMs: 60_000 };
+  const openAhead = (isReusable = true) => {
+    const pool = createSessionPool(limits);
+    let done: (session: Session) => void = () => {};
+    let fail: (error: Error) => void = () => {};
+    let opened = 0;
+    const opening = () => {
+      opened++;
+      return new Promise<Session>((resolve, reject) => {
+        done = resolve;
+        fail = reject;
+      });
+    };
+    pool.warm('p', { open: opening, account: 'a', isReusable: () => isReusable });
+    return {
+      pool,
+      opening,
+      opened: () => opened,
+      done: (one: Session) => done(one),
+      fail: () => fail(new Error('no')),
+    };
+  };
+
+  it('goes to the next request, and is opened once', async () => {
+    const { pool, opening, opened, done } = openAhead();
+    pool.warm('p', { open: opening, account: 'a', isReusable: () => true });
+    const acquired = pool.acquire('p', opening, 'a');
+    const session = await open();
+    done(session);
+    expect(await acquired).toBe(session);
+    expect(opened()).toBe(1);
+    expect(pool.counts()).toEqual({ open: 1, idle: 0, waiting: 0 });
+    // Only one request gets it.
+    expect(await pool.acquire('p', open, 'a')).not.toBe(session);
+    expect(pool.counts()).toEqual({ open: 2, idle: 0, waiting: 0 });
+  });
+
+  it('is idle if nobody asks for it, and closed if it must not be used', async () => {
+    const kept = openAhead();
+    const session = await open();
+    kept.done(session);
+    await new Promise(setImmediate);
+    expect(kept.pool.counts()).toEqual({ open: 1, idle: 1, waiting: 0 });
+    expect(kept.pool.takeIdle('p')).toBe(session);
+    const closed = openAhead(false);
+    closed.done(await open());
+    await new Promise(setImmediate);
+    expect(closed.pool.counts()).toEqual({ open: 0, idle: 0, waiting: 0 });
+  });
+
+  it('uses up nothing if it cannot be opened, and its error goes to whoever acquired it', async () => {
+    const alone = openAhead();
+    alone.fail();
+    await new Promise(setImmediate);
+    expect(alone.pool.counts()).toEqual({ open: 0, idle: 0, waiting: 0 });
+    const claimed = openAhead();
+    const acquired = claimed.pool.acquire('p', claimed.opening, 'a');
+    claimed.fail();
+    await expect(acquired).rejects.toThrow('no');
+    expect(claimed.pool.counts()).toEqual({ open: 0, idle: 0, waiting: 0 });
+  });
+
+  it('is not opened beyond the budget', async () => {
+    const pool = createSessionPool({ ...limits, budget: 1, maxOpen: 1 });
+    const held = await pool.acquire('other', open, 'a');
+    pool.warm('p', { open, account: 'a', isReusable: () => true });
+    expect(pool.counts().open).toBe(1);
+    pool.release('other', held, true);
+  });
 });

@@ -9,6 +9,8 @@ import type { Session } from './session.ts';
 export type SessionPool = {
   /** A session for one request. Throws 429 if none becomes free in time. `account`: whose share it uses. Null: the service. */
   acquire(project: string, open: () => Promise<Session>, account?: string | null): Promise<Session>;
+  /** Opens a session that the next `acquire` of the project gets, if the project has none. */
+  warm(project: string, how: Warming): void;
   /** An open idle session, or null. */
   takeIdle(project: string, isFit?: (session: Session) => boolean): Session | null;
   /** Whether other projects wait for a session. */
@@ -22,6 +24,9 @@ export type SessionPool = {
   counts(): { open: number; idle: number; waiting: number };
   end(): Promise<void>;
 };
+
+/** `isReusable`: asked when the session is open, if nobody has acquired it by then. */
+export type Warming = { open: () => Promise<Session>; account: string | null; isReusable: () => boolean };
 
 /** `budget`: sessions in use at a time. `maxOpen`: open sessions, used and idle; at least `budget`. */
 export type PoolLimits = {
@@ -45,7 +50,14 @@ type Waiter = {
  * are fields instead of look-ups by name, and only turns of those who waited matter.
  */
 type AccountPool = { used: number; usedAt: number; waiters: Waiter[]; turn: number };
-type ProjectPool = { idle: Session[]; open: number; usedAt: number; account: AccountPool };
+/** `warming`: being opened, and not acquired yet. */
+type ProjectPool = {
+  idle: Session[];
+  open: number;
+  usedAt: number;
+  account: AccountPool;
+  warming: Promise<Session> | null;
+};
 const isAny = () => true;
 /** So long after its last request, an account no longer counts as one that may want a session. */
 const accountMs = 60 * 60_000;
@@ -134,13 +146,14 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     (pools.get(project)?.open ?? 0) < limits.share &&
     (open < limits.maxOpen || closeLongestIdle());
 
-  const reserve = (project: string, account: AccountPool) => {
-    const pool = pools.get(project) ?? { idle: [], open: 0, usedAt: 0, account };
+  const reserve = (project: string, account: AccountPool): ProjectPool => {
+    const pool = pools.get(project) ?? { idle: [], open: 0, usedAt: 0, account, warming: null };
     pools.set(project, pool);
     pool.open++;
     pool.account.used++;
     open++;
     used++;
+    return pool;
   };
 
   /** Serves every waiter for whom there is room now: those of the account that uses the fewest sessions first. */
@@ -231,6 +244,46 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     }
   };
 
+  const release = (project: string, session: Session, reusable: boolean) => {
+    const pool = pools.get(project);
+    if (!pool) throw new Error('A session was given back that is not of this pool.');
+    pool.usedAt = performance.now();
+    pool.account.usedAt = pool.usedAt;
+    pools.delete(project);
+    pools.set(project, pool);
+    used--;
+    pool.account.used--;
+    if (reusable && session.isUsable && !ended) pool.idle.push(session);
+    else {
+      session.destroy();
+      noteClosed(project);
+    }
+    if (waiting > 0) serveWaiters();
+  };
+
+  const warm = (project: string, { open: openSession, account: name, isReusable }: Warming) => {
+    if (ended || pools.has(project)) return;
+    const account = accountFor(project, name);
+    if (!mayOpen(project, account)) return;
+    const pool = reserve(project, account);
+    const warming = openNow(project, openSession);
+    pool.warming = warming;
+    const leave = () => {
+      if (pool.warming !== warming) return false;
+      pool.warming = null;
+      return true;
+    };
+    // Whoever has acquired it gets the error. Otherwise the next request finds out by itself.
+    warming.then((session) => leave() && release(project, session, isReusable()), leave);
+  };
+
+  const claimWarm = (project: string): Promise<Session> | null => {
+    const pool = pools.get(project);
+    const warming = pool?.warming ?? null;
+    if (pool) pool.warming = null;
+    return warming;
+  };
+
   const closeIdle = (project: string, pool: ProjectPool, from: number) => {
     for (const session of pool.idle.splice(from)) {
       session.close();
@@ -258,6 +311,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   }, sweepMs).unref();
 
   return {
+    warm,
     takeIdle: (project, isFit) => (ended ? null : takeIdle(project, isFit)),
     isWanted: (project) => {
       if (waiting === 0) return false;
@@ -267,28 +321,13 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     acquire: async (project, openSession, name = null) => {
       if (ended) throw errors.unavailable('stopping');
       const account = accountFor(project, name);
-      const idle = takeIdle(project);
-      if (idle) return idle;
+      const ready = takeIdle(project) ?? claimWarm(project);
+      if (ready) return ready;
       if (!mayOpen(project, account)) return wait(project, account, openSession);
       reserve(project, account);
       return openNow(project, openSession);
     },
-    release: (project, session, reusable) => {
-      const pool = pools.get(project);
-      if (!pool) throw new Error('A session was given back that is not of this pool.');
-      pool.usedAt = performance.now();
-      pool.account.usedAt = pool.usedAt;
-      pools.delete(project);
-      pools.set(project, pool);
-      used--;
-      pool.account.used--;
-      if (reusable && session.isUsable && !ended) pool.idle.push(session);
-      else {
-        session.destroy();
-        noteClosed(project);
-      }
-      if (waiting > 0) serveWaiters();
-    },
+    release,
     drop: (project) => {
       const pool = pools.get(project);
       if (pool) closeIdle(project, pool, 0);

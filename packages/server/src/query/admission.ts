@@ -30,6 +30,8 @@ export type AdmissionDeps = Readonly<{
   headroom: Headroom;
   writerQueue: WriterQueue;
   reclaim: Reclaim;
+  /** Opens a session meanwhile, if the project has none. */
+  warm: (project: ProjectLogin) => void;
   /** For the metrics. */
   onRefused: (code: 'project_full' | 'server_full') => void;
 }>;
@@ -126,6 +128,8 @@ async function waitForTurn<T>(admitting: Admitting<T>): Promise<void> {
 async function enter<T>(admitting: Admitting<T>): Promise<T> {
   const { deps, project, growth } = admitting;
   const found = deps.headroom.admit(project.id, growth);
+  // The project may have slept.
+  if (found instanceof Promise) deps.warm(project);
   const admission = found instanceof Promise ? await found : found;
   const isTooFull = admission && !growth.isHarmless && (growth.adds ? isOver : isFarOver)(admission);
   const granted = isTooFull ? await freeSpace(admitting) : admission;

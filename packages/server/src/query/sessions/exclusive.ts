@@ -31,6 +31,7 @@ import {
   isPlain,
   isProvenSince,
   know,
+  knowsNothing,
   learn,
   mayRunCode,
   noteDuration,
@@ -175,7 +176,7 @@ export class ExclusiveSession {
     const { preparable, effect, writes, reached, changes, canCommit, isVacuum } = exchange.statement;
     // Whether an insert runs code is asked before it runs: if it does, all profiles of the project are forgotten.
     const isInsert = writes && reached !== null && !changes;
-    if (isInsert && exchange.endsIdle) await this.know(profile);
+    if (isInsert && exchange.endsIdle && !knowsNothing(profile)) await this.know(profile);
     if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
     if (exchange.effect !== 'none') this.deadline.noteChange();
     if (!preparable || effect === 'anything') this.changedBy = 'schema';

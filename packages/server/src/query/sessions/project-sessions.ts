@@ -9,14 +9,7 @@ import { type Gate, openGate } from './gate.ts';
 import { type Homes, type Locate, openHomes } from './homes.ts';
 import { openServerSessions, type ServerSessions } from './server-sessions.ts';
 import { openAudit, type TraceSource } from './session-audit.ts';
-import {
-  discardAll,
-  prepareResets,
-  resetSequences,
-  resetSession,
-  type SessionState,
-  setMode,
-} from './session-reset.ts';
+import { discardAll, resetSequences, resetSession, type SessionState, setMode } from './session-reset.ts';
 
 /**
  * `read`: statements known only to read; PostgreSQL enforces it. `plain`: statements that leave behind at most a moved
@@ -30,6 +23,8 @@ export type ProjectSessions = {
   acquire(project: ProjectLogin, use: SessionUse): Promise<Session>;
   /** An open idle session, or null. */
   takeIdle(project: ProjectLogin, use: 'read' | 'plain'): Session | null;
+  /** Opens a session for a request that will acquire one soon, if the project has none. */
+  warm(project: ProjectLogin): void;
   /** Whether other projects wait for a session, or this one's sessions have to end. */
   isWanted(project: ProjectLogin): boolean;
   /** Resets the session, without making the caller wait, and returns it to the pool. */
@@ -112,7 +107,6 @@ export function openProjectSessions(
   };
   const onOpened = (project: ProjectLogin, session: Session) => {
     owners.set(session, project);
-    void prepareResets(session, project.loginAs);
   };
   const gate = openGate((id) => {
     for (const loginAs of logins) {
@@ -235,6 +229,15 @@ export function openProjectSessions(
       const session = at(project).pool.takeIdle(poolKeyOf(project), isClean);
       return session && prepareFor(session, use);
     },
+    warm: (project) => {
+      if (gate.isClosed(project.id)) return;
+      const { pool, open } = at(project);
+      pool.warm(poolKeyOf(project), {
+        open: () => open(project),
+        account: project.accountId,
+        isReusable: () => !gate.isClosed(project.id),
+      });
+    },
     isWanted: (project) => gate.isClosed(project.id) || at(project).pool.isWanted(poolKeyOf(project)),
     release: (project, session, leaves) => {
       const poolKey = poolKeyOf(project);
@@ -249,7 +252,7 @@ export function openProjectSessions(
       }
       readOnly.delete(session);
       withMovedSequences.delete(session);
-      const reset = (leaves === 'anything' ? discardAll : resetSession)(session, project.loginAs);
+      const reset = leaves === 'anything' ? discardAll(session) : resetSession(session, project.loginAs);
       resetting.set(
         session,
         reset.then(() => void resetting.delete(session)),

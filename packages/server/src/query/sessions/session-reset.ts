@@ -34,6 +34,19 @@ const foreignStatements = 'select from pg_catalog.pg_prepared_statements where f
 const reseed = 'select pg_catalog.setseed($1)';
 const seedSteps = 2 ** 47;
 
+/** Run after nearly every change, so they are prepared: each in the session that needs it, when it first does. */
+const texts = { ...resets, ...modes, reset_seed: reseed };
+type Named = keyof typeof texts;
+const preparedIn = new WeakMap<Session, Set<Named>>();
+
+function runNamed(session: Session, name: Named, parameters: string[] = []): void {
+  const prepared = preparedIn.get(session) ?? new Set();
+  if (prepared.size === 0) preparedIn.set(session, prepared);
+  if (!prepared.has(name)) session.out.parse(name, texts[name]);
+  prepared.add(name);
+  session.out.bind(name, parameters).execute(0);
+}
+
 /** From -1 to 1. */
 function newSeed(): string {
   return String((randomInt(seedSteps) / seedSteps) * 2 - 1);
@@ -48,8 +61,8 @@ export function resetSession(session: Session, loginAs: LoginAs): Promise<void> 
   out.parse('', foreignStatements).bind('', []).execute(1);
   if (isUserLogin(loginAs)) writeCommands(out, [...userResets, { text: reseed, parameters: [newSeed()] }]);
   else {
-    for (const name of Object.keys(resets)) out.bind(name, []).execute(0);
-    out.bind('reset_seed', [newSeed()]).execute(0);
+    for (const name of Object.keys(resets)) runNamed(session, name as Named);
+    runNamed(session, 'reset_seed', [newSeed()]);
   }
   out.sync();
   return new Promise((resolve) => {
@@ -73,19 +86,12 @@ export function resetSession(session: Session, loginAs: LoginAs): Promise<void> 
 }
 
 /** Resets everything, including prepared statements. It can fail as well, by a timeout that a statement has set. */
-export function discardAll(session: Session, loginAs: LoginAs): Promise<void> {
+export function discardAll(session: Session): Promise<void> {
   session.statements.clear();
+  preparedIn.delete(session);
   session.out.parse('', 'discard all').bind('', []).execute(0).sync();
   session.send(destroyOnFailure(session));
   writeCommands(session.out, [{ text: reseed, parameters: [newSeed()] }]);
-  return prepareResets(session, loginAs);
-}
-
-/** The resets are prepared because they run after nearly every change. DISCARD ALL deallocates them as well. */
-export function prepareResets(session: Session, loginAs: LoginAs): Promise<void> {
-  if (!isUserLogin(loginAs))
-    for (const [name, text] of Object.entries({ ...resets, ...modes, reset_seed: reseed }))
-      session.out.parse(name, text);
   session.out.sync();
   return new Promise((resolve) => {
     const receiver = destroyOnFailure(session);
@@ -110,7 +116,8 @@ export function setMode(session: Session, mode: 'read' | 'write'): void {
 }
 
 function runPrepared(session: Session, name: keyof typeof resets | keyof typeof modes): void {
-  session.out.bind(name, []).execute(0).sync();
+  runNamed(session, name);
+  session.out.sync();
   session.send(destroyOnFailure(session));
 }
 

@@ -35,6 +35,8 @@ type ProjectProfiles = {
   changes: number;
   /** The project seems to have code of its own, so the full check is necessary. */
   hasCode: boolean;
+  /** Until then something is known about at least one of its statements. */
+  knownUntil: number;
   /** Until then the project is known to have no function, operator or cast of its own, so no statement can run code. */
   codelessUntil: number;
   /** Counts changes by explicit statements. Changes by code count in `changes` only. */
@@ -80,7 +82,7 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
     const never = Number.NEGATIVE_INFINITY;
     const project = {
       ...{ profiles: new Map(), changes: 0, schemaChanges: 0, changing: 0, hasCode: false, trustedMs },
-      ...{ codelessUntil: never, suspectUntil: never },
+      ...{ knownUntil: never, codelessUntil: never, suspectUntil: never },
     };
     projects.set(projectId, project);
     return project;
@@ -89,6 +91,7 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
     const project = projects.get(projectId);
     if (!project) return;
     project.changes++;
+    project.knownUntil = Number.NEGATIVE_INFINITY;
     if (cause) cause.ownChanges++;
     if (by === 'schema') {
       project.hasCode = false;
@@ -173,6 +176,11 @@ export function mayRunCode(profile: StatementProfile): boolean {
   return !isPlain(profile) && performance.now() >= profile.project.codelessUntil;
 }
 
+/** Nothing is known about the project's statements, so code that changes tables makes nothing wrong. */
+export function knowsNothing({ project }: StatementProfile): boolean {
+  return performance.now() >= Math.max(project.knownUntil, project.codelessUntil);
+}
+
 /**
  * If the answer is unknown, the check runs in the session behind the statement, and no request waits for it. The first
  * run skips it, unless nothing is known about the project: a text with its values inline never comes again, and the
@@ -221,7 +229,7 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
       }
       profile.wasPlain = answer === 'true';
       const trustedMs = project.trustedMs();
-      profile.trustedUntil = now + trustedMs;
+      profile.trustedUntil = project.knownUntil = now + trustedMs;
       // A little before the answer expires, so that a busy statement never needs a reset.
       profile.askFrom = now + trustedMs * 0.8;
     },
