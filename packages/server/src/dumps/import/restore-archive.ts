@@ -1,9 +1,11 @@
 // Restores a dump in pg_dump's custom format, in the order of pg_restore: everything, then the grants, then what needs them. The
 // grants of schemas come at the very end: an owner that has none on its own schema could grant nothing inside of it any more.
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { sql } from '../../postgres/sql.ts';
 import type { Archive, ArchiveEntry } from '../read/archive.ts';
 import { type Block, findBlocks, readBlock, readLargeObjects } from '../read/blocks.ts';
 import { BrokenDump } from '../read/broken-dump.ts';
+import type { CountContents } from '../read/contents.ts';
 import type { Count } from '../read/counted.ts';
 import type { DumpFile } from '../read/dump-file.ts';
 import { splitStatements } from '../read/script.ts';
@@ -21,6 +23,23 @@ export type OpenArchive = Readonly<{
 
 export async function openBlocks(file: DumpFile, archive: Archive, count: Count): Promise<OpenArchive> {
   return { file, archive, count, blocks: await findBlocks(file, archive) };
+}
+
+const linesAtOnce = 1_000;
+
+/** Before anything runs. An entry can have millions of statements, or name millions of large objects. */
+export async function countEntries({ entries }: Archive, count: CountContents): Promise<void> {
+  for (const entry of entries) {
+    if (entry.kind !== 'BLOB METADATA') {
+      for await (const statement of splitStatements(entry.text)) count(statement);
+      continue;
+    }
+    let lines = 0;
+    for (const oid of largeObjectsIn(entry)) {
+      count(createLargeObject(oid));
+      if (++lines % linesAtOnce === 0) await nextTurn();
+    }
+  }
 }
 
 /** The rows of schema auth. */
@@ -89,9 +108,16 @@ async function restoreEntry(opened: OpenArchive, entry: ArchiveEntry, runner: Ru
 
 /** Of pg_dump 17 and newer: one entry for many, which lists their numbers. */
 async function createLargeObjects(entry: ArchiveEntry, runner: Runner): Promise<void> {
-  // One after the other: a text of 16 MB has millions of lines.
-  for (const [oid] of entry.text.matchAll(/^\d{1,10}$/gm))
-    await runner.statement(`SELECT pg_catalog.lo_create('${oid}');`, entry);
+  for (const oid of largeObjectsIn(entry)) await runner.statement(createLargeObject(oid), entry);
+}
+
+/** One after the other: a text of 16 MB has millions of lines. */
+function* largeObjectsIn({ text }: ArchiveEntry): Generator<string> {
+  for (const [oid] of text.matchAll(/^\d{1,10}$/gm)) yield oid;
+}
+
+function createLargeObject(oid: string): string {
+  return `SELECT pg_catalog.lo_create('${oid}');`;
 }
 
 const partBytes = 256 * 1024;

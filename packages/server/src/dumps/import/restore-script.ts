@@ -1,6 +1,7 @@
 // Restores a plain dump: statement by statement, in its own order. It is read twice. The first time finds its owners, its
 // users, and whether it is whole, before anything runs.
 
+import type { CountContents } from '../read/contents.ts';
 import { type Count, counted } from '../read/counted.ts';
 import type { DumpFile } from '../read/dump-file.ts';
 import { readRows, readScript } from '../read/script.ts';
@@ -12,11 +13,13 @@ import type { AuthRows } from './users.ts';
 export async function lookThrough(
   file: DumpFile,
   count: Count,
+  countContents: CountContents,
 ): Promise<{ origin: Origin; authRows: AuthRows[] }> {
   const search = new OriginSearch();
   const authRows: AuthRows[] = [];
   let last: Entry | null = null;
   for await (const { heading, text, rowsAt } of readScript(file)) {
+    countContents(text);
     if (heading && heading !== last) search.note(heading);
     last = heading;
     const head = rowsAt === null ? null : readAuthHead(text);

@@ -5,12 +5,13 @@ import type { Server } from '../../engine/servers.ts';
 import { errors, RowhouseError } from '../../errors.ts';
 import { magic, readArchive } from '../read/archive.ts';
 import { BrokenDump } from '../read/broken-dump.ts';
+import { countContents, countNothing } from '../read/contents.ts';
 import type { Count } from '../read/counted.ts';
 import type { DumpFile } from '../read/dump-file.ts';
 import { ImportSession, type SessionLimits } from './import-session.ts';
 import { type Origin, OriginSearch } from './origin.ts';
 import { type ImportReport, Reporting } from './report.ts';
-import { authRowsOf, openBlocks, restoreArchive } from './restore-archive.ts';
+import { authRowsOf, countEntries, openBlocks, restoreArchive } from './restore-archive.ts';
 import { lookThrough, restoreScript } from './restore-script.ts';
 import { Runner } from './runner.ts';
 import { type AuthRows, importUsers } from './users.ts';
@@ -20,6 +21,7 @@ type Options = {
   project: ProjectLogin;
   file: DumpFile;
   limits: SessionLimits;
+  /** Not finite: a dump of our own, which may contain whatever its project did. */
   maxUnpackedBytes: number;
   signal: AbortSignal;
   progress: (fraction: number) => void;
@@ -107,13 +109,15 @@ function usualGrants(verb: 'grant' | 'revoke', preposition: 'to' | 'from'): stri
 
 async function open({ file, maxUnpackedBytes, progress }: Options): Promise<Dump> {
   const count = countTo(maxUnpackedBytes);
+  const contents = Number.isFinite(maxUnpackedBytes) ? countContents() : countNothing;
   const start = await file.read(0, magic.length);
   const later = (fraction: number) => progress(0.05 + fraction * 0.9);
   if (start.toString('latin1') !== magic) {
-    const { origin, authRows } = await lookThrough(file, count);
+    const { origin, authRows } = await lookThrough(file, count, contents);
     return { origin, authRows, restore: (runner) => restoreScript(file, runner, count, later) };
   }
   const archive = await readArchive(file);
+  await countEntries(archive, contents);
   const opened = await openBlocks(file, archive, count);
   const search = new OriginSearch();
   for (const entry of archive.entries) search.note(entry);

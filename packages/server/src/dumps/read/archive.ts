@@ -1,6 +1,7 @@
 // pg_dump's custom format: the header and the table of contents. The offsets in it are not used: data blocks follow each
 // other whether pg_dump knew their offsets or not, so a hostile offset has no effect (blocks.ts).
 import { BrokenDump, endsTooEarly } from './broken-dump.ts';
+import { maxObjects, tooManyEntries } from './contents.ts';
 import { Cursor, NeedsMore } from './cursor.ts';
 import type { DumpFile } from './dump-file.ts';
 
@@ -29,8 +30,6 @@ export type ArchiveEntry = Readonly<{
 
 export const magic = 'PGDMP';
 
-/** A project can have 100,000 tables and indexes; a few entries belong to each. */
-const maxEntries = 500_000;
 /** Of an entry. They are read in one go, and all requests wait meanwhile. */
 const maxDependencies = 100_000;
 export const maxTextBytes = 16 * 1024 * 1024;
@@ -41,10 +40,7 @@ const windowBytes = 1024 * 1024;
 export async function readArchive(file: DumpFile): Promise<Archive> {
   const reading = new Reading(file);
   const head = await reading.take(readHead);
-  const count = await reading.take((cursor) => cursor.int());
-  if (count < 0) throw new BrokenDump('the number of entries is not valid');
-  if (count > maxEntries)
-    throw new BrokenDump(`the dump has ${count} entries; at most ${maxEntries} can be imported`);
+  const { count } = head;
   const entries: ArchiveEntry[] = [];
   for (let n = 0; n < count; n++) entries.push(await reading.take((cursor) => readEntry(cursor, head)));
   checkIds(entries);
@@ -53,7 +49,8 @@ export async function readArchive(file: DumpFile): Promise<Archive> {
   return { minor, isCompressed, entries, dataAt: reading.at };
 }
 
-export type ArchiveHead = { minor: number; offsetBytes: number; isCompressed: boolean };
+/** `count`: of the entries. */
+export type ArchiveHead = { minor: number; offsetBytes: number; isCompressed: boolean; count: number };
 
 /** Reads values from a window of the file. A value that is cut off by its end is read again from a larger one. */
 class Reading {
@@ -114,7 +111,10 @@ export function readHead(cursor: Cursor): ArchiveHead {
   for (let field = 0; field < 7; field++) cursor.int();
   // The database, its server's version and pg_dump's.
   for (let field = 0; field < 3; field++) cursor.text();
-  return { minor, offsetBytes, isCompressed };
+  const count = cursor.int();
+  if (count < 0) throw new BrokenDump('the number of entries is not valid');
+  if (count > maxObjects) throw tooManyEntries(count);
+  return { minor, offsetBytes, isCompressed, count };
 }
 
 function readCompression(cursor: Cursor, minor: number): boolean {

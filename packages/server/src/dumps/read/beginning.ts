@@ -1,5 +1,5 @@
-// What the first bytes of a dump tell: its format. A dump that cannot be imported is refused by them, before the rest of it
-// arrives.
+// What the first bytes of a dump tell: its format, and how many entries it has. A dump that cannot be imported is refused by
+// them, before the rest of it arrives.
 import { magic, readHead } from './archive.ts';
 import { BrokenDump } from './broken-dump.ts';
 import { Cursor, NeedsMore } from './cursor.ts';

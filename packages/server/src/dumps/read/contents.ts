@@ -1,0 +1,41 @@
+// How much a dump may contain besides rows. PostgreSQL needs milliseconds for each object, so a small file with millions of them would
+// keep an import busy for hours. It is refused while it is read, before anything of it runs.
+import { BrokenDump } from './broken-dump.ts';
+
+/** A project can have 100,000 tables and indexes; a few entries belong to each. */
+export const maxObjects = 500_000;
+/** Besides those that insert rows. pg_dump writes a few for each object: its owner, its grants, its comment. */
+const maxStatements = 10 * maxObjects;
+
+/** Called with each statement; throws when there were enough. */
+export type CountContents = (statement: string) => void;
+
+export function countContents(): CountContents {
+  let [objects, statements] = [0, 0];
+  return (statement) => {
+    if (isRow.test(statement)) return;
+    if (isObject.test(statement) && ++objects > maxObjects) throw tooMany(maxObjects, 'objects');
+    if (++statements > maxStatements) throw tooMany(maxStatements, 'statements');
+  };
+}
+
+/** For a dump of our own. */
+export const countNothing: CountContents = () => {};
+
+/** `count`: as the dump says, or as far as it was read. */
+export function tooManyEntries(count: number): BrokenDump {
+  return new BrokenDump(
+    `the dump has ${count} entries; at most ${maxObjects} can be imported`,
+    'Dump a part of the database: pg_dump --schema=… or --table=….',
+  );
+}
+
+function tooMany(most: number, what: string): BrokenDump {
+  return new BrokenDump(
+    `the dump has more than ${most} ${what}, so it cannot be imported`,
+    'Dump a part of the database: pg_dump --schema=… or --table=….',
+  );
+}
+
+const isRow = /^insert\b/i;
+const isObject = /^(?:create|select\s+(?:pg_catalog\s*\.\s*)?lo_(?:creat|create|from_bytea))\b/i;
