@@ -117,6 +117,23 @@ export type ChangeServer = Static<typeof ChangeServer>;
 
 export const ServerResponse = success({ server: Server });
 export type ServerResponse = Static<typeof ServerResponse>;
+
+export const RemovedServerResponse = success({
+  server: Server,
+  given_up: Type.Object(
+    {
+      projects: Type.Integer(),
+      deleted_projects: Type.Integer({ description: 'Those that could still be restored.' }),
+    },
+    { additionalProperties: false, description: 'The projects that are given up with a lost server.' },
+  ),
+  left_slot: Type.Union([Type.String({ examples: ['rowhouse_backup_1a2b3c4d'] }), Type.Null()], {
+    description:
+      'The replication slot of the backups, if it may still be on the server because the server did not answer. It keeps WAL there until it is dropped. null: it is dropped.',
+  }),
+});
+export type RemovedServerResponse = Static<typeof RemovedServerResponse>;
+
 export const DrainServer = Type.Object(
   {
     move: Type.Optional(

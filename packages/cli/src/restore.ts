@@ -63,6 +63,8 @@ async function restoreTo(slug: string, options: ApiOptions, body: RestoreProject
     );
   show(options, { ...started, job }, () => {
     const lines = [`Restored ${slug} as of ${job.result?.restored_to} into ${project.slug}.`];
+    const last = job.result?.last_change_at;
+    if (last) lines.push(`The last change on its server until then was at ${last}.`);
     if (!key) lines.push(`To get the replaced state back: rowhouse projects restore ${job.project}`);
     return [...lines.map(clean), ...skippedLines(job)].join('\n');
   });

@@ -1,14 +1,22 @@
 // rowhouse servers: adds, lists, drains, adopts and removes the PostgreSQL servers on which projects live.
-import type { AddServer, DrainResponse, Server, ServerResponse, ServersResponse } from '@rowhouse/api';
+import type {
+  AddServer,
+  DrainResponse,
+  RemovedServerResponse,
+  Server,
+  ServerResponse,
+  ServersResponse,
+} from '@rowhouse/api';
 import type { Command } from 'commander';
 import { adopt } from './adopt.ts';
 import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
+import { askForName } from './ask.ts';
 import { failure } from './failure.ts';
 import { waitForJob } from './move.ts';
 import { positive } from './numbers.ts';
 import { note, show, showList } from './output.ts';
 import { withSettings } from './settings.ts';
-import { clean, formatFields, formatTable } from './table.ts';
+import { clean, counted, formatFields, formatTable } from './table.ts';
 
 export function addServers(program: Command): void {
   const servers = program
@@ -66,6 +74,7 @@ export function addServers(program: Command): void {
   ).action(attach);
   add('remove <name>', 'Remove a server that has no projects.')
     .option('--lost', 'the server will never answer again: give up all its projects')
+    .option('--yes', 'with --lost: without confirmation')
     .action(remove);
 }
 
@@ -141,11 +150,40 @@ async function makeReady(id: number, options: ApiOptions): Promise<void> {
   show(options, answer, ({ server }) => formatFields(fieldsOf(server)));
 }
 
-async function remove(name: string, options: ApiOptions & { lost?: true }): Promise<void> {
-  const { id } = await find(options, name);
+async function remove(name: string, options: ApiOptions & { lost?: true; yes?: true }): Promise<void> {
+  const server = await find(options, name);
+  if (options.lost) await confirmLoss(server, options);
   const query = options.lost ? { lost: 'true' } : {};
-  const answer = await callApi<ServerResponse>(options, 'DELETE', ['servers', String(id)], { query });
-  show(options, answer, ({ server }) => clean(`The server "${server.name}" is removed.`));
+  const target = ['servers', String(server.id)];
+  const answer = await callApi<RemovedServerResponse>(options, 'DELETE', target, { query });
+  show(options, answer, () => clean(`The server "${name}" is removed.`));
+  const { projects, deleted_projects: deleted } = answer.given_up;
+  if (options.lost)
+    note(options, `Given up: ${counted(projects, 'project')} and ${counted(deleted, 'deleted project')}.`);
+  if (answer.left_slot !== null)
+    note(
+      options,
+      `The server did not answer, so its replication slot may still be there. If the server comes back, drop it there, ` +
+        `or its disk fills up: select pg_drop_replication_slot('${answer.left_slot}');`,
+    );
+}
+
+/** Refused here already: nobody should confirm what is refused afterwards. */
+async function confirmLoss(
+  { name, state, projects }: Server,
+  options: ApiOptions & { yes?: true },
+): Promise<void> {
+  if (state === 'ready' || state === 'draining')
+    throw failure(
+      'conflict',
+      `The server "${name}" answers, so it is not lost.`,
+      `Use: rowhouse servers drain ${name}, then rowhouse servers remove ${name}.`,
+    );
+  if (options.yes) return;
+  const question =
+    `The server "${name}" has ${counted(projects, 'project')}. Giving it up loses them for good, ` +
+    'and deleted ones that could be restored. Restore those that you need on another server first.';
+  await askForName(options, name, 'given up', question);
 }
 
 async function find(options: ApiOptions, name: string): Promise<Server> {

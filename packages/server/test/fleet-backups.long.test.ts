@@ -192,10 +192,14 @@ it('a lost server holds up no other backups, and its projects are restored on an
   const { first, second, rowhouse } = await startFleet();
   await backedUp(rowhouse, 'second');
   const project = await projectOn(rowhouse, 'second');
+  const changedAt = [await moment(second)];
   await run(rowhouse, project, 'create table t as select 1 as n');
   const early = await moment(second);
+  changedAt.push(early);
   await run(rowhouse, project, 'insert into t values (2)');
   await until('all is stored', async () => (await serverIn(rowhouse, 'second')).lag_bytes === 0, minutes);
+  const [slot] = await slotsOf(second);
+  expect(slot).toMatch(/^rowhouse_backup_/);
 
   await lose(rowhouse, second);
   // The first server goes on.
@@ -222,6 +226,10 @@ it('a lost server holds up no other backups, and its projects are restored on an
     expect([ended.status, ended.error]).toEqual(['done', null]);
     expect(await serverOf(rowhouse, copy)).toBe('test');
     expect((await run(rowhouse, copy, 'select n from t order by n')).rows).toEqual(rows);
+    // The row of this test is the last change, or one of the service's own after it.
+    const { restored_to: target, last_change_at: last } = ended.result;
+    const since = changedAt[rows.length - 1] ?? '';
+    expect([last > since && last <= target, last]).toEqual([true, expect.any(String)]);
   }
   expect(readdirSync(path.join(first.folder, 'restores'))).toEqual([]);
 
@@ -233,6 +241,10 @@ it('a lost server holds up no other backups, and its projects are restored on an
   expect([refused.status, refused.body.error?.hint]).toEqual([409, expect.stringContaining('--lost')]);
   const removed = await rowhouse.call('DELETE', `${removal}?lost=true`);
   expect(removed.status, JSON.stringify(removed.body)).toBe(200);
+  expect(removed.body).toMatchObject({
+    given_up: { projects: 1, deleted_projects: 0 },
+    left_slot: slot,
+  });
   expect(await serverRow(rowhouse, 'second')).toBeUndefined();
   expect((await rowhouse.call('GET', `/projects/${project.slug}`)).status).toBe(404);
   const row = await serverRow(rowhouse, 'test');
@@ -285,6 +297,7 @@ it('a server that is removed loses its slot, and what is stored of it is deleted
   const { id } = body.servers.find(({ name }: { name: string }) => name === 'second');
   const removed = await rowhouse.call('DELETE', `${api}/servers/${id}`);
   expect(removed.status, JSON.stringify(removed.body)).toBe(200);
+  expect(removed.body).toMatchObject({ left_slot: null, given_up: { projects: 0, deleted_projects: 0 } });
   expect(await slotsOf(second)).toEqual([]);
   expect((await list(rowhouse)).servers).toHaveLength(1);
   const stored = () => readdirSync(folder).filter((name) => /^\d+$/.test(name)).length;

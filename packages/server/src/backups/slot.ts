@@ -54,10 +54,11 @@ export async function ensureSlot(maintenance: Queryable, name: string): Promise<
   return { wasLost: found !== null };
 }
 
-/** Of a server that is removed. The process that stores WAL hears of it a moment later, and may begin again until then. */
-export async function removeSlot(maintenance: Queryable, name: string): Promise<void> {
-  if (!(await findSlot(maintenance, name))) return;
-  for (let looks = 0, gone = 0; looks < removeLooks && gone < goneLooks; looks++) {
+/** Of a server that is removed. The process that stores WAL hears of it a moment later, and may begin again until then. False: it is still there. */
+export async function removeSlot(maintenance: Queryable, name: string): Promise<boolean> {
+  if (!(await findSlot(maintenance, name))) return true;
+  let gone = 0;
+  for (let looks = 0; looks < removeLooks && gone < goneLooks; looks++) {
     await maintenance.query(sql`
       select pg_terminate_backend(active_pid) from pg_replication_slots
       where slot_name = ${name} and slot_type = 'physical' and active`);
@@ -65,6 +66,7 @@ export async function removeSlot(maintenance: Queryable, name: string): Promise<
     await sleep(removeMs);
     gone = (await findSlot(maintenance, name)) ? 0 : gone + 1;
   }
+  return gone === goneLooks;
 }
 const [removeMs, removeLooks, goneLooks] = [300, 30, 5];
 

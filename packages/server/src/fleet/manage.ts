@@ -24,17 +24,25 @@ import {
 } from './rows.ts';
 
 type Deps = { control: Control; servers: Fleet; masterKey: Buffer; onError: (error: unknown) => void };
-/** `beforeRemoval`: for what the service has on the server besides projects. */
-type RemovalDeps = Deps & { beforeRemoval: (server: Server) => Promise<void> };
+/** `slot`: of the backups. `dropSlot`: returns whether it is gone. */
+type RemovalDeps = Deps & { slot: string; dropSlot: (server: Server) => Promise<boolean> };
+type Removed = {
+  server: WireServer;
+  givenUp: { live: number; deleted: number };
+  /** null: it is dropped. */
+  leftSlot: string | null;
+};
 
 export async function listServers(
-  { servers }: Pick<Deps, 'servers'>,
+  { control, servers }: Pick<Deps, 'control' | 'servers'>,
   disk: DiskWatch,
 ): Promise<ListedServer[]> {
   await servers.refresh();
   return Promise.all(
     servers.members().map(async (member) => ({
       ...toWire(member),
+      // The background work does not count what is on a server that it cannot reach.
+      ...(!member.isAnswering && { projects: (await countProjects(control, member.row.id)).live }),
       connections: await readConnections(member),
       disk: member.row.id === servers.first.id ? toWireDisk(disk.facts()) : null,
     })),
@@ -119,7 +127,7 @@ export async function changeServer(deps: Deps, id: number, input: ChangeServer):
  * Refused while the server has projects. Its spares are dropped if it can be reached. `isLost`: it will never answer again, and
  * its projects are given up.
  */
-export async function removeServer(deps: RemovalDeps, id: number, isLost: boolean): Promise<WireServer> {
+export async function removeServer(deps: RemovalDeps, id: number, isLost: boolean): Promise<Removed> {
   const { control, servers } = deps;
   await servers.refresh();
   const member = memberOf(servers, id);
@@ -136,12 +144,12 @@ export async function removeServer(deps: RemovalDeps, id: number, isLost: boolea
   const isDetached = member.row.state === 'detached';
   if (!isDetached) await updateServer(control, id, { state: 'removing' });
   await servers.refresh();
-  if (member.server) {
-    await dropSpares(control, member.server).catch(deps.onError);
-    if (member.isAnswering) await deps.beforeRemoval(member.server).catch(deps.onError);
-  }
+  if (member.server) await dropSpares(control, member.server).catch(deps.onError);
+  const isSlotGone = await dropSlotOf(deps, member);
   try {
-    await deleteServer(control, id, isLost);
+    const givenUp = await deleteServer(control, id, isLost);
+    await servers.refresh();
+    return { server: toWire(member), givenUp, leftSlot: isSlotGone ? null : deps.slot };
   } catch (error) {
     if (!isState(error, sqlstate.foreignKeyViolation)) throw error;
     if (!isDetached) await updateServer(control, id, { state: 'draining' });
@@ -151,8 +159,15 @@ export async function removeServer(deps: RemovalDeps, id: number, isLost: boolea
       'Try again in a minute. If the other server of the move does not answer, it must be back first.',
     );
   }
-  await servers.refresh();
-  return toWire(member);
+}
+
+/** False: it may still be there. */
+async function dropSlotOf({ dropSlot, onError }: RemovalDeps, member: Member): Promise<boolean> {
+  if (!member.server || !member.isAnswering) return false;
+  return dropSlot(member.server).catch((error: unknown) => {
+    onError(error);
+    return false;
+  });
 }
 
 /** The names of the first server, by its kind. */

@@ -120,10 +120,14 @@ export async function countProjects(
   return row ?? { live: 0, deleted: 0 };
 }
 
-/** The foreign keys refuse this while the server has projects. */
-/** `isLost`: its projects are given up. */
-export async function deleteServer(control: Control, id: number, isLost = false): Promise<void> {
-  await control.transaction(async (transaction) => {
+/** The foreign keys refuse this while the server has projects. `isLost`: they are given up. Returns how many. */
+export function deleteServer(
+  control: Control,
+  id: number,
+  isLost: boolean,
+): Promise<{ live: number; deleted: number }> {
+  return control.transaction(async (transaction) => {
+    const givenUp = await countProjects(transaction, id);
     if (isLost) await transaction.query(sql`delete from projects where server_id = ${id}`);
     await transaction.query(sql`delete from spares where server_id = ${id}`);
     // Its backups stay for a while, and only this tells whose they are.
@@ -134,6 +138,7 @@ export async function deleteServer(control: Control, id: number, isLost = false)
       on conflict (name) do update set value = (settings.value::jsonb || excluded.value::jsonb)::text`);
     await transaction.query(sql`delete from servers where id = ${id}`);
     await transaction.query(recordChange({ serverId: id }));
+    return givenUp;
   });
 }
 

@@ -4,6 +4,7 @@ import {
   ChangeServer,
   DrainResponse,
   DrainServer,
+  RemovedServerResponse,
   ServerResponse,
   ServersResponse,
 } from '@rowhouse/api';
@@ -41,11 +42,11 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['servers'];
   const onError = (error: unknown) =>
     deps.log.warn({ err: error }, 'spares or the replication slot of a server were not dropped');
-  const beforeRemoval = ({ maintenance, installation }: Server) =>
-    removeSlot(maintenance, slotName(installation));
+  const slot = slotName(deps.servers.first.installation);
+  const dropSlot = ({ maintenance }: Server) => removeSlot(maintenance, slot);
   const manage = (request: FastifyRequest) => {
     operatorOf(request);
-    return { ...deps, onError, beforeRemoval };
+    return { ...deps, onError, slot, dropSlot };
   };
 
   /** Path parameters are not validated: what cannot be an id is not found. */
@@ -139,12 +140,17 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
         description: `${description} Refused while it has projects, or deleted ones that can still be restored. Nothing is deleted on it but unused databases and the replication slot of its backups. What is stored of it is kept as long as other backups.`,
         params: Params,
         querystring: Removal,
-        response: { 200: ServerResponse },
+        response: { 200: RemovedServerResponse },
       },
     },
-    async (request): Promise<ServerResponse> => ({
-      ok: true,
-      server: await removeServer(manage(request), idOf(request), request.query.lost === 'true'),
-    }),
+    async (request): Promise<RemovedServerResponse> => {
+      const isLost = request.query.lost === 'true';
+      const { server, givenUp, leftSlot } = await removeServer(manage(request), idOf(request), isLost);
+      const { live, deleted } = givenUp;
+      return {
+        ...{ ok: true, server, left_slot: leftSlot },
+        given_up: { projects: live, deleted_projects: deleted },
+      };
+    },
   );
 }
