@@ -104,7 +104,7 @@ type Options = {
   /** Without it, backups are off. */
   backups?: BackupOptions;
   /** Where single projects can be restored. `isExternal`: the first server is not the embedded one. */
-  restores?: { dataFolder: string; isExternal?: boolean };
+  restores?: { dataFolder: string; isExternal?: boolean; stallMs?: number };
   now?: () => number;
   log: Logger;
 };
@@ -250,7 +250,7 @@ export async function openService(options: Options): Promise<Service> {
       : disk;
   const restoreDeps: RestoreDeps = {
     ...{ control, servers, jobs, imports, backups, limits, now, onError },
-    ...{ dataFolder, disk: workDisk, isEmbedded: !isExternal },
+    ...{ dataFolder, disk: workDisk, isEmbedded: !isExternal, stallMs: options.restores?.stallMs },
     ...(options.exports?.programs && { programs: options.exports.programs }),
     exchange: (of, projectId, otherId) =>
       branches.inTurn(of, async () => {

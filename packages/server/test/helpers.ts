@@ -64,7 +64,7 @@ export type TestServiceOptions = {
   exports?: { limits: ExportLimits };
   imports?: Omit<ImportOptions, 'folder'> & { folder?: string };
   backups?: BackupOptions;
-  restores?: { dataFolder: string; isExternal?: boolean };
+  restores?: { dataFolder: string; isExternal?: boolean; stallMs?: number };
   proxy?: PublicAddress;
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
   console?: ConsoleOptions | null;

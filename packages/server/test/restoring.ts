@@ -10,7 +10,7 @@ import { api, openTestService, type TestService, until } from './helpers.ts';
 type Options = {
   location?: BackupLocation;
   now?: () => number;
-  restores?: { dataFolder: string; isExternal?: boolean };
+  restores?: { dataFolder: string; isExternal?: boolean; stallMs?: number };
 };
 
 /** Returns when there is a backup. `location`: a new folder if it is missing. */

@@ -1,6 +1,6 @@
 // A second PostgreSQL on a folder that was laid out from a backup. It replays the WAL that is put into pg_wal, stops at a
 // moment, and is then opened for one reader. It listens on a socket in its own folder only, and nothing in it lasts.
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
@@ -60,7 +60,12 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
   if (options.superuser !== null) replaceConfiguration(cluster, socket);
   writeFileSync(path.join(cluster.folder, 'standby.signal'), '', { mode: 0o600 });
   const settings = settingsOf(capacity, port, tcp, options);
-  const postmaster = await startPostmaster(cluster, settings, signal, () => {});
+  // Quicker than the usual way to stop, by which a server could save what it has.
+  const end = () => void endRecovery(cluster.folder).catch(() => {});
+  if (!options.isDurable) signal.addEventListener('abort', end, { once: true });
+  const postmaster = await startPostmaster(cluster, settings, signal, () => {}).finally(() =>
+    signal.removeEventListener('abort', end),
+  );
   const address: Address = {
     // pg looks for a socket in a host that is a folder.
     ...{
@@ -91,6 +96,8 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
     },
     stop: async () => {
       isStopping = true;
+      // First, where nothing has to be written out: a server that hangs would keep its connections.
+      if (!options.isDurable) await endRecovery(cluster.folder);
       await database.end();
       await stopPostmaster(cluster, postmaster);
     },
@@ -207,8 +214,14 @@ async function chooseEndpoint(folder: string): Promise<{ socket: string | null; 
   return { socket: null, port: free, tcp: '127.0.0.1' };
 }
 
-/** Removes the folder of a restore whose process died, with the server that may still work in it. */
+/** Removes the folder of a restore, with the server that may still work in it, or hang. */
 export async function removeRecovery(folder: string): Promise<void> {
+  if (!existsSync(folder)) return;
+  await endRecovery(folder);
+  await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+}
+
+async function endRecovery(folder: string): Promise<void> {
   const named = inspectPidFile(folder);
   const found = named && named.kind !== 'stale' ? named : findUnnamed(folder);
   for (let waitedMs = 0; found && isRunning(found.pid) && waitedMs < endWithinMs; waitedMs += 50) {
@@ -217,7 +230,6 @@ export async function removeRecovery(folder: string): Promise<void> {
     if (waitedMs === endWithinMs / 2) process.kill(found.pid, 'SIGKILL');
     await sleep(50);
   }
-  endLeftovers(folder);
-  await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+  endLeftovers(folder, 'SIGKILL');
 }
 const endWithinMs = 10_000;

@@ -62,14 +62,15 @@ export function removeDeadLocks(folder: string): void {
 
 /**
  * After a server was killed: its child processes may keep running until their statements end, and no new server can start
- * beside them. They get the signal that the server itself sends when one of them crashes.
+ * beside them. They get the signal that the server itself sends when one of them crashes. Where nothing is kept, SIGKILL also ends
+ * those that hang.
  */
-export function endLeftovers(folder: string): void {
+export function endLeftovers(folder: string, signal: 'SIGQUIT' | 'SIGKILL' = 'SIGQUIT'): void {
   if (process.platform !== 'linux') return;
   for (const pid of processIds()) {
     if (!isLeftover(folder, pid)) continue;
     try {
-      process.kill(pid, 'SIGQUIT');
+      process.kill(pid, signal);
     } catch {
       // It has ended in the meantime.
     }

@@ -215,6 +215,11 @@ export const dumpErrors = {
       hint: 'Choose a time after its creation.',
       details: { retryable: false },
     }),
+  restoreStalled: (cause: Error) =>
+    new RowhouseError('backup_failed', `The restore was ended. ${cause.message}`, {
+      hint: 'Try again. The operator looks for the cause in the log, and checks the backups: rowhouse backup verify.',
+      cause,
+    }),
   /** The reason names nothing of other projects. */
   restoreBroken: (reason: string) =>
     new RowhouseError('conflict', reason, {

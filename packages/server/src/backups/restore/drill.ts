@@ -2,6 +2,7 @@
 // restored. The projects of a server take turns.
 import path from 'node:path';
 import type { Control } from '../../control/control.ts';
+import { newId } from '../../control/new-id.ts';
 import { findSetting, settingOf } from '../../control/settings.ts';
 import { ensureDumpRole } from '../../engine/dump-role.ts';
 import { databaseOf } from '../../engine/provision.ts';
@@ -13,10 +14,11 @@ import { sql } from '../../postgres/sql.ts';
 import type { Backups } from '../backups.ts';
 import { asDumpServer } from './dump-recovered.ts';
 import { type Fingerprint, fingerprint } from './fingerprint.ts';
+import { inTurn, type Turn } from './in-turn.ts';
 import { jobPatience, markPresent, untilStored } from './mark-present.ts';
 import { planRestore } from './plan.ts';
 import { recoverProject } from './recover-project.ts';
-import { checkSpace, inTurn, openWorkshop, removeLeft } from './restore-job.ts';
+import { checkSpace, openWorkshop, removeLeft } from './restore-job.ts';
 import type { RestoreDeps } from './restores.ts';
 
 export type Drill = {
@@ -41,15 +43,16 @@ export async function runDrill(
   { signal, progress = () => {} }: { signal: AbortSignal; progress?: (fraction: number) => void },
 ): Promise<Drill> {
   const startedAt = performance.now();
-  const folder = path.join(place.dataFolder, 'restores', `drill-${project.id}`);
-  const result = await inTurn(deps.control, signal, async (either) => {
+  const folder = path.join(place.dataFolder, 'restores', `drill-${newId()}`);
+  const result = await inTurn(deps.control, { signal, stallMs: deps.stallMs }, async (turn) => {
+    const { signal: either, touch } = turn;
     await removeLeft(path.dirname(folder));
     const { backups, dataFolder } = place;
     const live = await ensureDumpRole(backups.server, project.id);
-    const before = await look(live, either);
+    const before = await look(live, turn);
     const target = await now(backups.server);
     const mark = await markPresent(backups, target);
-    await untilStored(backups, mark, { ...jobPatience, signal: either });
+    await untilStored(backups, mark, { ...jobPatience, signal: either, touch });
     const repository = await backups.repository();
     const { timeline } = await backups.position();
     const plan = await planRestore(repository, target, { timeline, signal: either });
@@ -59,17 +62,20 @@ export async function runDrill(
         ...{ repository, plan, target, signal: either, projectId: project.id, isCopy: project.isCopy },
         workshop: await openWorkshop(deps, { dataFolder, folder, origin }, plan),
         checkSpace: (bytes) => checkSpace(deps.disk, bytes),
-        progress: (fraction) => progress(fraction * recoveredPart),
+        progress: (fraction) => {
+          touch(fraction);
+          progress(fraction * recoveredPart);
+        },
       },
       async ({ server: { address, database } }) => {
         await database.change(
           sql`alter database ${sql.id(databaseOf(project.id))} with allow_connections true`,
         );
         const server = await asDumpServer({ address, database }, backups.server);
-        return fingerprint(await ensureDumpRole(server, project.id), either);
+        return fingerprint(await ensureDumpRole(server, project.id), turn);
       },
     );
-    return compare(before, await look(live, either), restored);
+    return compare(before, await look(live, turn), restored);
   });
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   return { slug: project.slug, ...result, seconds };
@@ -79,9 +85,10 @@ export async function runDrill(
  * The live project. Its tables may be locked, an export may run, a right may be revoked meanwhile, or a row may be too large to be
  * written out: then nothing is known about the backups.
  */
-async function look(live: Address, signal: AbortSignal): Promise<Fingerprint> {
+async function look(live: Address, { signal, touch }: Turn): Promise<Fingerprint> {
   const overdue = AbortSignal.timeout(maxLookMs);
-  return fingerprint(live, AbortSignal.any([signal, overdue])).catch((error: unknown) => {
+  return fingerprint(live, { signal: AbortSignal.any([signal, overdue]), touch }).catch((error: unknown) => {
+    signal.throwIfAborted();
     if (overdue.aborted) throw new BusyProject(new Error('Reading its tables took too long.'));
     throw error instanceof RowhouseError || error instanceof AskError ? new BusyProject(error) : error;
   });

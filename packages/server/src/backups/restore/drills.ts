@@ -9,6 +9,7 @@ import { getProjectRow } from '../../projects/find.ts';
 import { forgetDrillProblem, listDrillProblems, putDrillProblem } from '../drill-problems.ts';
 import { type FleetBackups, requireBackups } from '../fleet-backups.ts';
 import { BusyProject, chooseNext, type Drill, type DrilledProject, findDrilled, runDrill } from './drill.ts';
+import { Stalled } from './in-turn.ts';
 import { findVersionProblem } from './origin.ts';
 import type { RestoreDeps } from './restores.ts';
 
@@ -86,6 +87,8 @@ export function openDrills(
 
   /** A project that is busy, or was deleted or exchanged meanwhile, is no alarm: a project could raise it at will. */
   const findPostponed = async ({ id, slug, serverId }: DrilledProject, error: unknown) => {
+    // Whatever hangs, a restore would have hung, too.
+    if (error instanceof Stalled) return null;
     if (error instanceof BusyProject) return errors.drillPostponed(slug, error.message, error);
     const present = await findDrilled(control, id);
     if (present?.serverId !== serverId)

@@ -7,6 +7,7 @@ import { copyOut } from '../../postgres/copy-out.ts';
 import type { Address } from '../../postgres/database.ts';
 import type { Session } from '../../postgres/session.ts';
 import { sql } from '../../postgres/sql.ts';
+import type { Turn } from './in-turn.ts';
 
 export type Fingerprint = Readonly<{
   /** By their names. */
@@ -18,7 +19,7 @@ export type Fingerprint = Readonly<{
 const newline = 10;
 
 /** `address`: as the role that reads the project (engine/dump-role.ts). */
-export async function fingerprint(address: Address, signal: AbortSignal): Promise<Fingerprint> {
+export async function fingerprint(address: Address, { signal, touch }: Turn): Promise<Fingerprint> {
   const session = await openReader(address, 'rowhouse drill');
   const stop = () => session.destroy();
   signal.addEventListener('abort', stop, { once: true });
@@ -35,7 +36,7 @@ export async function fingerprint(address: Address, signal: AbortSignal): Promis
       // Rows of a partitioned table are in its partitions. Unlogged tables are empty after a recovery.
       if (table.isPartitioned || table.columns.length === 0) continue;
       if (unlogged.has(`${table.schema}.${table.name}`) || ownCode.has(table.oid)) continue;
-      found.set(nameOf(table), await hash(session, table));
+      found.set(nameOf(table), await hash(session, table, touch));
     }
     return { tables: found, definitions: definitions ?? '' };
   } finally {
@@ -44,13 +45,18 @@ export async function fingerprint(address: Address, signal: AbortSignal): Promis
   }
 }
 
-async function hash(session: Session, table: Table): Promise<{ rows: number; sum: string }> {
+async function hash(
+  session: Session,
+  table: Table,
+  touch: () => void,
+): Promise<{ rows: number; sum: string }> {
   const columns = table.columns.map((name) => sql.id(name).text).join(', ');
   // A row that was changed and changed back is another version in another place. In a recovered copy, both are the same.
   const text = `copy (select ctid, xmin, ${columns} from only ${nameOf(table)}) to stdout`;
   const digest = createHash('sha256');
   let rows = 0;
   for await (const piece of copyOut(session, text)) {
+    touch();
     digest.update(piece);
     for (let at = piece.indexOf(newline); at >= 0; at = piece.indexOf(newline, at + 1)) rows++;
   }

@@ -11,7 +11,8 @@ import { findSlot } from '../slot.ts';
 
 const lookMs = 100;
 
-type Patience = { withinMs: number; stuckMs: number; signal?: AbortSignal };
+/** `touch`: called whenever more is stored. */
+type Patience = { withinMs: number; stuckMs: number; signal?: AbortSignal; touch?: () => void };
 
 /** A request is not kept waiting while very much WAL is being stored. */
 export const requestPatience: Patience = { withinMs: 10_000, stuckMs: 8_000 };
@@ -40,7 +41,7 @@ export async function markPresent(backups: Backups, target: Date): Promise<bigin
 export async function untilStored(
   { slot, server: { maintenance } }: Pick<Backups, 'slot'> & { server: Pick<Server, 'maintenance'> },
   mark: bigint,
-  { withinMs, stuckMs, signal }: Patience,
+  { withinMs, stuckMs, signal, touch }: Patience,
 ): Promise<'stored' | 'storing' | 'stuck'> {
   const since = performance.now();
   let last = { stored: null as bigint | null, at: since };
@@ -48,7 +49,10 @@ export async function untilStored(
     const stored = (await findSlot(maintenance, slot))?.restart ?? null;
     const now = performance.now();
     if (stored !== null && stored >= mark) return 'stored';
-    if (stored !== last.stored) last = { stored, at: now };
+    if (stored !== last.stored) {
+      last = { stored, at: now };
+      touch?.();
+    }
     if (now - last.at > stuckMs) return 'stuck';
     if (now - since > withinMs) return 'storing';
     await sleep(lookMs, undefined, { signal });

@@ -1,7 +1,7 @@
 // One project's database as of a moment, beside the server that serves. Whatever happens, nothing of it is left.
 import { rm } from 'node:fs/promises';
 import { databaseOf } from '../../engine/provision.ts';
-import type { RecoveryServer } from '../../engine/recovery-server.ts';
+import { type RecoveryServer, removeRecovery } from '../../engine/recovery-server.ts';
 import { errors } from '../../errors.ts';
 import { sql } from '../../postgres/sql.ts';
 import { doubtMs } from '../restorable.ts';
@@ -70,7 +70,8 @@ async function tryWith<T>(
       return { result: await use(recovered) };
     });
   } finally {
-    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+    // Of a server that hangs, processes may be left.
+    await removeRecovery(folder);
     await rm(`${folder}.log`, { force: true });
   }
 }

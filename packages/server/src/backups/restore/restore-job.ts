@@ -1,7 +1,6 @@
 // The work of one restore: recover the project beside the server that serves, dump it, load it into the new project.
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Project } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
 import { findProgram } from '../../dumps/export.ts';
@@ -19,6 +18,7 @@ import type { JobRun } from '../../jobs/jobs.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { ProjectRow } from '../../projects/project.ts';
 import { dumpRecovered } from './dump-recovered.ts';
+import { inTurn, Stalled, type Turn } from './in-turn.ts';
 import { jobPatience, untilStored } from './mark-present.ts';
 import type { Origin } from './origin.ts';
 import { type Plan, planRestore } from './plan.ts';
@@ -48,7 +48,6 @@ export type Work = {
 const mb = 1024 * 1024;
 /** For the WAL on its way and the dump. */
 const spareBytes = 512 * mb;
-const turnMs = 500;
 /** How much of the whole is done when the dump begins. */
 const recoveredPart = 0.7;
 
@@ -61,10 +60,12 @@ export async function restore(
   const startedAt = performance.now();
   const { origin } = place;
   let filled = null as Spool | null;
-  const spool = await inTurn(deps.control, run.signal, async (signal) => {
+  let lastChange = null as Date | null;
+  const spool = await inTurn(deps.control, { signal: run.signal, stallMs: deps.stallMs }, async (turn) => {
+    const { signal, touch } = turn;
     await removeLeft(path.dirname(place.folder));
     const { repository } = origin;
-    const plan = mark === null ? work.plan : await planAgain(origin, target, mark, signal);
+    const plan = mark === null ? work.plan : await planAgain(origin, target, mark, turn);
     const recovery = {
       ...{ repository, plan, projectId: source.id, target, signal },
       workshop: await openWorkshop(deps, place, plan),
@@ -72,20 +73,22 @@ export async function restore(
       checkSpace: (bytes: number) => checkSpace(deps.disk, bytes),
       progress: (fraction: number) => {
         if (deps.disk.isLow()) throw errors.serverFull();
+        touch(fraction);
         run.progress(fraction * recoveredPart);
       },
     };
-    const dump = async ({ server }: Recovered) => {
+    const dump = async ({ server, lastCommit }: Recovered) => {
+      lastChange = lastCommit;
       const findNative = () => findProgram(deps.programs);
       const pieces = dumpRecovered(server, { of: origin.marks, id: source.id, findNative, signal });
-      filled = await deps.imports.spool(created.project.limit_mb, pieces);
+      filled = await deps.imports.spool(created.project.limit_mb, touching(pieces, touch));
       return filled;
     };
     return origin.backups ? recoverProject(recovery, dump) : recoverLast(recovery, dump);
   }).catch(async (error: unknown) => {
     // The server of the restore can fail after the dump is written.
     await filled?.close();
-    throw error;
+    throw error instanceof Stalled ? errors.restoreStalled(error) : error;
   });
   // Not in turn with other restores: this runs code of the project (materialized views, indexes), which can take hours. Imports
   // have their own turns.
@@ -94,7 +97,18 @@ export async function restore(
   if (into === 'in_place' && place.home)
     await replace(deps, place.home, { id: source.id, restoredId: created.project.id }, run.id);
   const seconds = Math.round((performance.now() - startedAt) / 1000);
-  return { restored_to: target.toISOString(), into, seconds, ...report };
+  const moments = {
+    restored_to: target.toISOString(),
+    last_change_at: lastChange?.toISOString() ?? null,
+  };
+  return { ...moments, into, seconds, ...report };
+}
+
+async function* touching<T>(pieces: AsyncIterable<T>, touch: () => void): AsyncGenerator<T> {
+  for await (const piece of pieces) {
+    touch();
+    yield piece;
+  }
 }
 
 /** `parent` of the row is null if the parent is deleted, which changes nothing about where the files came from. */
@@ -109,10 +123,10 @@ async function planAgain(
   { backups, repository }: Origin,
   target: Date,
   mark: bigint,
-  signal: AbortSignal,
+  { signal, touch }: Turn,
 ): Promise<Plan> {
   if (!backups) return planRestore(repository, target, { signal });
-  await untilStored(backups, mark, { ...jobPatience, signal });
+  await untilStored(backups, mark, { ...jobPatience, signal, touch });
   const { timeline } = await backups.position();
   return planRestore(repository, target, { timeline, signal });
 }
@@ -163,31 +177,6 @@ export function checkSpace(disk: DiskWatch, bytes: number): void {
   const [free, reserve] = [facts.freeBytes, facts.reserveBytes].map((value) => Math.floor(value / mb));
   throw errors.serverFull({ free_mb: free ?? 0, reserve_mb: reserve ?? 0 });
 }
-
-/** Waits for other restores. The lock is a session's, so it ends with the process that holds it. */
-export function inTurn<T>(
-  control: Control,
-  signal: AbortSignal,
-  act: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  return control.session(async (session, lost) => {
-    const either = AbortSignal.any([signal, lost]);
-    for (;;) {
-      const [row] = await session.query<{ mine: boolean }>(tryLock);
-      if (row?.mine) return act(either);
-      await sleep(turnMs, undefined, { signal: either });
-    }
-  });
-}
-
-export async function ifNoneRuns(control: Control, act: () => Promise<void>): Promise<void> {
-  await control.session(async (session) => {
-    const [row] = await session.query<{ mine: boolean }>(tryLock);
-    if (row?.mine) await act();
-  });
-}
-
-const tryLock = sql`select pg_try_advisory_lock(hashtext('rowhouse restore')) as mine`;
 
 /** Removes the folders of processes that died: no other restore runs now. */
 export async function removeLeft(folder: string): Promise<void> {

@@ -19,11 +19,12 @@ import { type ProjectRow, toProject } from '../../projects/project.ts';
 import { type FleetBackups, lookAt } from '../fleet-backups.ts';
 import { rangesOf } from '../restorable.ts';
 import { findSnapshot } from '../snapshots.ts';
+import { ifNoneRuns } from './in-turn.ts';
 import { checkStored, markPresent, requestPatience, untilStored } from './mark-present.ts';
 import { checkVersion, findHome, findOrigin, type Origin } from './origin.ts';
 import { amountsOf, foretellSeconds, type Plan, planRestore, shareOf } from './plan.ts';
 import { databasesToKeep } from './recover-project.ts';
-import { checkSpace, ifNoneRuns, removeLeft, restore, type Work } from './restore-job.ts';
+import { checkSpace, removeLeft, restore, type Work } from './restore-job.ts';
 
 /** `project`: the new one with its key, or the one that is replaced. */
 export type StartedRestore = { project: Project; apiKey: string | null; job: Job; estimatedSeconds: number };
@@ -54,6 +55,8 @@ export type RestoreDeps = {
   /** Exchanges the databases of two projects of a server; the second one is deleted then. */
   exchange: (server: Server, projectId: string, otherId: string) => Promise<void>;
   limits: { maxLimitMb: number; keepDeletedDays: number };
+  /** How long a restore may be without progress, if not as long as usual. */
+  stallMs?: number | undefined;
   now: () => number;
   onError: (error: unknown) => void;
 };
