@@ -108,58 +108,139 @@ it('kill -9 of the service while it branches leaves whole branches or nothing', 
   await create(service, `/projects/${parent.slug}/branches`, { name: 'After all' });
 });
 
-it('kill -9 of the service while it resets and promotes leaves the one or the other', {
-  timeout: 400_000,
-}, async () => {
-  const { env, data, parent, service: first } = await start();
-  let service = first;
-  const keys = new Map([[parent.slug, parent.key]]);
-  for (const [round, moment] of moments.entries()) {
-    const branch = await create(service, `/projects/${parent.slug}/branches`, { name: `Round ${round}` });
-    keys.set(branch.slug, branch.key);
-    await run(service, parent, `insert into t values (${-1 - round}, 'of the parent')`);
-    await run(service, branch, `insert into t values (${-1 - round}, 'of the branch')`);
-    const word = async (slug: string): Promise<string> => {
-      const rows = await run(service, { slug }, `select pad from t where id = ${-1 - round}`);
-      return rows[0].pad;
-    };
-    const isReset = round % 2 === 0;
-    const action = service
-      .call('POST', `/projects/${branch.slug}/${isReset ? 'reset' : 'promote'}`)
-      .catch(() => null);
-    await sleep(isReset ? moment : moment / 2);
+type Victim = 'the service' | 'PostgreSQL';
+
+/** Kills it, and waits until requests are answered again. */
+async function kill(
+  victim: Victim,
+  { env, data, parent }: Awaited<ReturnType<typeof start>>,
+  service: Running,
+): Promise<Running> {
+  if (victim === 'the service') {
     await service.stop('SIGKILL');
-    const wasAcknowledged = (await action)?.status === 200;
-    service = await launch(env);
-    await until('the exchange is completed or forgotten', async () => {
-      const pending = await inControl(data, sql`select from swaps`);
-      return pending.length === 0;
-    });
-    const { body } = await service.call('GET', `/projects/${branch.slug}`);
-    if (isReset) {
-      expect(await word(parent.slug)).toBe('of the parent');
-      expect(['of the branch', 'of the parent']).toContain(await word(branch.slug));
-      if (wasAcknowledged) expect(await word(branch.slug)).toBe('of the parent');
-    } else if (body.project.status === 'deleted') {
-      expect(await word(parent.slug)).toBe('of the branch');
-      expect((await service.call('POST', `/projects/${branch.slug}/restore`)).status).toBe(200);
-      expect(await word(branch.slug)).toBe('of the parent');
-    } else {
-      expect(wasAcknowledged).toBe(false);
-      expect([await word(parent.slug), await word(branch.slug)]).toEqual(['of the parent', 'of the branch']);
-    }
-    for (const slug of [parent.slug, branch.slug]) {
-      const key = keys.get(slug);
-      expect((await service.call('GET', `/projects/${slug}`, { ...(key && { key }) })).status).toBe(200);
-      const { body: found } = await service.call('GET', `/projects/${slug}/connection`);
-      const direct = openDatabase({ ...found.connection, tls: false }, { max: 1 });
-      expect(await direct.query(sql`select count(*)::int as n from t where id = 7`)).toEqual([{ n: 1 }]);
-      await direct.end();
-    }
-    await service.call('DELETE', `/projects/${branch.slug}`);
+    return launch(env);
   }
-  await tidied(service, data);
-});
+  const pid = postmasterPid(data);
+  if (pid) process.kill(pid, 'SIGKILL');
+  await until(
+    'PostgreSQL is back',
+    async () => {
+      const body = { query: 'select 1' };
+      const { status } = await service.call('POST', `/projects/${parent.slug}/query`, { body });
+      return status === 200 && postmasterPid(data) !== pid;
+    },
+    60_000,
+  );
+  return service;
+}
+
+/** Inserts row after row into a project, and keeps the ids that were acknowledged. */
+function writeInto(service: Running, { slug }: Project, from: number) {
+  const acknowledged: number[] = [];
+  let isOver = false;
+  const working = (async () => {
+    for (let id = from; !isOver; id++) {
+      const body = { query: `insert into t values (${id}, 'written meanwhile')` };
+      const answer = await service.call('POST', `/projects/${slug}/query`, { body }).catch(() => null);
+      if (answer?.status === 200) acknowledged.push(id);
+      else await sleep(20);
+    }
+  })();
+  return {
+    acknowledged,
+    stop: async () => {
+      isOver = true;
+      await working;
+    },
+  };
+}
+
+/** Measured on this machine, and spread over the whole. The last one comes after the end. */
+async function momentsOf(act: () => Promise<unknown>, count: number): Promise<number[]> {
+  const startedAt = performance.now();
+  await act();
+  const wholeMs = performance.now() - startedAt;
+  return Array.from({ length: count }, (_, n) => (wholeMs * (n + 0.5)) / (count - 0.5));
+}
+
+const rounds = 8;
+
+it.each<Victim>(['the service', 'PostgreSQL'])(
+  'kill -9 of %s while a branch is reset or promoted leaves the one or the other, and loses nothing',
+  { timeout: 1_200_000 },
+  async (victim) => {
+    const started = await start();
+    const { data, parent } = started;
+    let { service } = started;
+    const keys = new Map([[parent.slug, parent.key]]);
+    const branchOff = async (name: string) => {
+      const branch = await create(service, `/projects/${parent.slug}/branches`, { name });
+      keys.set(branch.slug, branch.key);
+      return branch;
+    };
+    const act = ({ slug }: Project, isReset: boolean) =>
+      service.call('POST', `/projects/${slug}/${isReset ? 'reset' : 'promote'}`).catch(() => null);
+    const first = await branchOff('Measured');
+    const moments = {
+      reset: await momentsOf(() => act(first, true), rounds),
+      promote: await momentsOf(() => act(first, false), rounds),
+    };
+    for (let round = 0; round < 2 * rounds; round++) {
+      const isReset = round % 2 === 0;
+      const branch = await branchOff(`Round ${round}`);
+      await run(service, parent, `insert into t values (${-1 - round}, 'of the parent')`);
+      await run(service, branch, `insert into t values (${-1 - round}, 'of the branch')`);
+      const word = async (slug: string): Promise<string> => {
+        const rows = await run(service, { slug }, `select pad from t where id = ${-1 - round}`);
+        return rows[0].pad;
+      };
+      const idsIn = async (slug: string): Promise<number[]> => {
+        const rows = await run(service, { slug }, `select id from t where id > ${1_000_000 * (round + 1)}`);
+        return rows.map(({ id }: { id: number }) => id);
+      };
+      const writing = writeInto(service, parent, 1_000_000 * (round + 1) + 1);
+      const action = act(branch, isReset);
+      await sleep(moments[isReset ? 'reset' : 'promote'][round >> 1] ?? 0);
+      service = await kill(victim, started, service);
+      const wasAcknowledged = (await action)?.status === 200;
+      await writing.stop();
+      await until(
+        'the exchange is completed or forgotten',
+        async () => (await inControl(data, sql`select from swaps`)).length === 0,
+        120_000,
+      );
+      const { body } = await service.call('GET', `/projects/${branch.slug}`);
+      if (isReset) {
+        expect(await word(parent.slug)).toBe('of the parent');
+        expect(['of the branch', 'of the parent']).toContain(await word(branch.slug));
+        if (wasAcknowledged) expect(await word(branch.slug)).toBe('of the parent');
+        expect(await idsIn(parent.slug)).toEqual(expect.arrayContaining(writing.acknowledged));
+      } else {
+        if (body.project.status === 'deleted') {
+          expect(await word(parent.slug)).toBe('of the branch');
+          expect((await service.call('POST', `/projects/${branch.slug}/restore`)).status).toBe(200);
+          expect(await word(branch.slug)).toBe('of the parent');
+        } else {
+          expect(wasAcknowledged).toBe(false);
+          const words = [await word(parent.slug), await word(branch.slug)];
+          expect(words).toEqual(['of the parent', 'of the branch']);
+        }
+        const both = [...(await idsIn(parent.slug)), ...(await idsIn(branch.slug))];
+        expect(both).toEqual(expect.arrayContaining(writing.acknowledged));
+      }
+      for (const slug of [parent.slug, branch.slug]) {
+        const key = keys.get(slug);
+        expect((await service.call('GET', `/projects/${slug}`, { ...(key && { key }) })).status).toBe(200);
+        const { body: found } = await service.call('GET', `/projects/${slug}/connection`);
+        const direct = openDatabase({ ...found.connection, tls: false }, { max: 1 });
+        expect(await direct.query(sql`select count(*)::int as n from t where id = 7`)).toEqual([{ n: 1 }]);
+        await direct.end();
+      }
+      await service.call('DELETE', `/projects/${branch.slug}`);
+    }
+    await tidied(service, data);
+  },
+);
 
 it('kill -9 of PostgreSQL while a project is branched leaves whole branches or nothing', async () => {
   const { data, parent, service } = await start();
