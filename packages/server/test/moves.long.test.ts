@@ -3,10 +3,11 @@ import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { errors } from '../src/errors.ts';
+import { sql } from '../src/postgres/sql.ts';
 import { findServer, whyEnded } from '../src/postgres-proxy/start.ts';
-import { address, type TestService, until } from './helpers.ts';
+import { address, api, asAdmin, type TestService, until } from './helpers.ts';
 import { connectPg, loginOf, openProxy } from './proxy-clients.ts';
-import { useTwoServers } from './two-servers.ts';
+import { jobs, useTwoServers } from './two-servers.ts';
 
 const { rowhouse, other, secondAddress, create, query, move, ended, databasesAt, movesLeft, holdBefore } =
   useTwoServers();
@@ -162,6 +163,89 @@ describe('a move', () => {
     expect(await port(client)).toBe(secondAddress().port);
     expect((await client.query('insert into notes values (1)')).rowCount).toBe(1);
     expect((await ended(id)).status).toBe('done');
+  });
+});
+
+describe('a project of a suspended account', () => {
+  const isOpen = async (id: string) => {
+    const [row] = await asAdmin((admin) =>
+      admin.query<{ isOpen: boolean }>(
+        sql`select datallowconn as "isOpen" from pg_database where datname = ${databaseOf(id)}`,
+      ),
+    );
+    return row?.isOpen;
+  };
+  /** Jobs of other accounts are the operator's to see. */
+  const over = (id: string) =>
+    until('the job ends', async () => {
+      const { body } = await rowhouse.call('GET', `${jobs}/${id}`, { key: rowhouse.operatorKey });
+      return body.job.status !== 'running' && body.job;
+    });
+  const moveTo = (slug: string, body: object) =>
+    rowhouse.call('POST', `/projects/${slug}/move`, { key: rowhouse.operatorKey, body });
+  const suspend = async (id: string, because: string | null) => {
+    const answer = await rowhouse.call('PATCH', `${api}/accounts/${id}`, {
+      ...{ key: rowhouse.operatorKey, body: { suspended_because: because } },
+    });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+  };
+
+  it('is moved while it stays closed, also by a drain, and has all its rows when the account is resumed', async () => {
+    const { body: opened } = await rowhouse.call('POST', `${api}/accounts`, {
+      ...{ key: rowhouse.operatorKey, body: { name: 'Late' } },
+    });
+    const made = await rowhouse.call('POST', '/projects', {
+      ...{ key: opened.api_key, body: { name: 'Late', slug: 'late', server: 'test' } },
+    });
+    expect(made.status, JSON.stringify(made.body)).toBe(201);
+    const project = { id: made.body.project.id, slug: 'late', key: made.body.api_key };
+    await query(project, 'create table notes (id int primary key, text text)');
+    await query(project, "insert into notes select n, 'n' || n from generate_series(1, 1000) as n");
+    await rowhouse.call('POST', '/projects/late/auth/signup', {
+      ...{ key: project.key, body: { email: 'ada@example.com', password: 'correct horse battery' } },
+    });
+    await suspend(opened.account.id, 'Unpaid.');
+    expect(await isOpen(project.id)).toBe(false);
+    const refused = await moveTo('late', { server: 'second', mode: 'online' });
+    expect([refused.status, refused.body.error.message]).toEqual([
+      409,
+      'The project cannot be moved online: its account is suspended.',
+    ]);
+    // As one that an earlier version of the service has made.
+    await rowhouse.service.deps.control.query(
+      sql`update projects set template = 'rowhouse_template_0' where id = ${project.id}`,
+    );
+    // A move that fails leaves it closed.
+    const { moves } = rowhouse.service.deps;
+    const mend = () => void Object.assign(moves, { onStep: undefined });
+    onTestFinished(mend);
+    Object.assign(moves, {
+      onStep: async (step: string) => {
+        if (step === 'name') throw new Error('broken on purpose');
+      },
+    });
+    const broken = await over((await moveTo('late', { server: 'second' })).body.job.id);
+    mend();
+    expect([broken.status, await isOpen(project.id)]).toEqual(['failed', false]);
+    await until('the move is undone', async () => (await movesLeft(project.id)) === 0);
+
+    const moved = await over((await moveTo('late', { server: 'second' })).body.job.id);
+    expect(moved, JSON.stringify(moved)).toMatchObject({ status: 'done', result: { mode: 'dump' } });
+    const { body } = await rowhouse.call('GET', `${api}/servers`);
+    const { id } = body.servers.find((one: { name: string }) => one.name === 'second');
+    const drained = await rowhouse.call('POST', `${api}/servers/${id}/drain`, { body: { move: true } });
+    const job = await over(drained.body.job.id);
+    expect(job, JSON.stringify(job)).toMatchObject({ status: 'done', result: { left: [] } });
+    await rowhouse.call('PATCH', `${api}/servers/${id}`, { body: { state: 'ready' } });
+    expect(await isOpen(project.id)).toBe(false);
+
+    await suspend(opened.account.id, null);
+    const rows = await query(project, 'select count(*)::int as count from notes');
+    expect(rows).toEqual([{ count: 1000 }]);
+    const signedIn = await rowhouse.call('POST', '/projects/late/auth/signin', {
+      ...{ key: project.key, body: { email: 'ada@example.com', password: 'correct horse battery' } },
+    });
+    expect(signedIn.status).toBe(200);
   });
 });
 

@@ -26,7 +26,8 @@ const loginsOf = (id: string) => [roleOf(id), authRoleOf(id), userRoleOf(id), an
 
 /**
  * Closes the source. By its name, because a process that has not heard of the move could grant CONNECT again
- * (`restoreLogin`), under the usual name alone. PostgreSQL renames no database that has a session.
+ * (`restoreLogin`), under the usual name alone. PostgreSQL renames no database that has a session. That of a suspended account
+ * accepts no connections: under this name it does, for those who read it.
  */
 export async function closeSource(server: Server, id: string): Promise<void> {
   await endSessionsIn(server, databaseOf(id), autovacuum);
@@ -35,11 +36,15 @@ export async function closeSource(server: Server, id: string): Promise<void> {
     for (const role of await existing(transaction, loginsOf(id)))
       await transaction.query(sql`revoke connect on database ${name} from ${sql.id(role)}`);
     await transaction.query(sql`alter database ${name} rename to ${moving}`);
+    await transaction.query(sql`alter database ${moving} with allow_connections true`);
   });
 }
 
-/** Undoes `closeSource`. Does nothing if it did not take place. Requests may wait for this: no more than has to be. */
-export async function reopenSource(server: Server, id: string): Promise<void> {
+/**
+ * Undoes `closeSource`. Does nothing if it did not take place. Requests may wait for this: no more than has to be. `isClosed`: it
+ * accepted no connections before.
+ */
+export async function reopenSource(server: Server, id: string, isClosed: boolean): Promise<void> {
   const { maintenance } = server;
   if (!(await hasDatabase(maintenance, movingDatabaseOf(id)))) return;
   // Its senders are sessions, with which PostgreSQL renames no database.
@@ -47,6 +52,7 @@ export async function reopenSource(server: Server, id: string): Promise<void> {
   await endSessionsIn(server, movingDatabaseOf(id));
   await maintenance.transaction(async (transaction) => {
     const [name, moving] = [sql.id(databaseOf(id)), sql.id(movingDatabaseOf(id))];
+    if (isClosed) await transaction.query(sql`alter database ${moving} with allow_connections false`);
     await transaction.query(sql`alter database ${moving} rename to ${name}`);
     for (const role of await existing(transaction, loginsOf(id)))
       await transaction.query(sql`grant connect on database ${name} to ${sql.id(role)}`);

@@ -10,6 +10,7 @@ import { DumpError } from '../dumps/pg-dump.ts';
 import { openReader } from '../dumps/tables.ts';
 import { ensureDumpRole } from '../engine/dump-role.ts';
 import { movingDatabaseOf } from '../engine/move-database.ts';
+import { putProjectSchema } from '../engine/project-schema.ts';
 import { databaseOf } from '../engine/provision.ts';
 import { endReplication } from '../engine/publication.ts';
 import type { Server } from '../engine/servers.ts';
@@ -17,6 +18,7 @@ import { copyRoleSettings } from '../engine/take-over.ts';
 import { errors } from '../errors.ts';
 import { copyOut } from '../postgres/copy-out.ts';
 import type { Address } from '../postgres/database.ts';
+import { MigrationError } from '../postgres/migrations.ts';
 import type { Session } from '../postgres/session.ts';
 
 export type CopyOptions = {
@@ -43,6 +45,15 @@ export async function fillCopy(options: CopyOptions): Promise<void> {
   await endReplication(options.from, options.projectId);
   await restoreFrom(options, { users: () => copyUsers(options), until: 0.8 });
   await copySettings(options);
+}
+
+/** For a source that accepted no connections until now, because its account is suspended: upgrades have left it out. */
+export async function bringUpToDate({ from, source }: CopyOptions): Promise<void> {
+  await putProjectSchema({ ...from.address, database: source.database }, from.projectSchema).catch(
+    (error) => {
+      if (!(error instanceof MigrationError && error.isNewer)) throw error;
+    },
+  );
 }
 
 /** Tables without rows, from the source while it is in use, as of an exported snapshot. */

@@ -14,10 +14,11 @@ import { errors, RowhouseError } from '../errors.ts';
 import type { Fleet } from '../fleet/fleet.ts';
 import type { JobRun, Jobs } from '../jobs/jobs.ts';
 import type { AccountCaller, OperatorCaller } from '../keys/caller.ts';
+import { findClosed } from '../projects/fence.ts';
 import { getProjectRow } from '../projects/find.ts';
 import type { ProjectRow } from '../projects/project.ts';
 import { checkName, checkServers, checkSwaps, waitForExport } from './checks.ts';
-import { fillCopy, readerOf } from './copy.ts';
+import { bringUpToDate, fillCopy, readerOf } from './copy.ts';
 import { SchemaChanged } from './fingerprint.ts';
 import { FellBehind } from './follow.ts';
 import { type Online, type OnlineOptions, prepareOnline, startOver } from './online.ts';
@@ -60,6 +61,8 @@ export type MoveStep =
 export type StartedMove = { job: Job; plan: Plan };
 
 const defaultMaxPauseMs = 20_000;
+/** Of a suspended account: nobody waits. But other projects of the server wait for their turn to be paused. */
+const closedPauseMs = 60 * 60_000;
 /** A project that keeps changing its tables is moved by a dump. */
 const maxOnlineAttempts = 3;
 
@@ -85,8 +88,9 @@ export async function startMoveOf(
   if (from.name === name)
     throw errors.conflict(`"${slug}" is on the server "${name}" already.`, 'Choose another server.');
   const { server: to } = servers.place({ limitMb: project.limit_mb, server: name });
-  const plan = await planMove(project, { from, to }, input);
-  checkPause(project, plan, maxPauseMs);
+  const isClosed = (await findClosed(control, project.id)) ?? false;
+  const plan = await planMove(project, { from, to }, input, isClosed);
+  checkPause(project, plan, isClosed ? closedPauseMs : maxPauseMs);
   // One that is being moved there is refused below, with a message that says so.
   if (!(await findMove(control, project.id))) await checkName(to, project.id);
   const jobId = newId();
@@ -147,13 +151,15 @@ async function copyAndSwitch(
   { plan: planned, maxPauseMs, mode }: Asked,
   run: JobRun,
 ): Promise<Record<string, unknown>> {
-  const { servers, onStep = async () => {} } = deps;
+  const { control, servers, onStep = async () => {} } = deps;
   const { projectId, copyId } = move;
   const [from, to] = [servers.of(move.fromServer), servers.of(move.toServer)];
+  const isClosed = async () => (await findClosed(control, projectId)) ?? false;
   await onStep('provision');
-  await deps.ensureCurrent(projectId);
+  // One that accepts no connections is brought up to date when it can be read.
+  if (!(await isClosed())) await deps.ensureCurrent(projectId);
   await checkServers(from, to, projectId);
-  if (planned.mode === 'online') await waitForExport(deps.control, projectId, run.signal);
+  if (planned.mode === 'online') await waitForExport(control, projectId, run.signal);
   const { emptyBytes } = await provision(to, copyId);
   const source = await readerOf(from, projectId);
   run.progress(0.1);
@@ -172,9 +178,13 @@ async function copyAndSwitch(
     run.signal.throwIfAborted();
     let online: Online | null = null;
     try {
+      // Looked up again: the account may be resumed by now.
+      const isUnused = await isClosed();
+      const allowedMs = isUnused ? closedPauseMs : maxPauseMs;
       if (plan.mode === 'online') online = await prepareOnline(copying);
-      else checkPause(project, plan, maxPauseMs);
-      const pauseMs = await switchOver(deps, project, move, { copying, online, emptyBytes, maxPauseMs }, run);
+      else checkPause(project, plan, allowedMs);
+      const switching = { copying, online, isUnused, emptyBytes, maxPauseMs: allowedMs };
+      const pauseMs = await switchOver(deps, project, move, switching, run);
       return { ...told(), pause_ms: pauseMs };
     } catch (error) {
       if (error instanceof NotOnline) plan = notOnline(project, mode, error.message);
@@ -186,19 +196,26 @@ async function copyAndSwitch(
     }
     run.signal.throwIfAborted();
     // A process that was suspended must not remove what a later move has begun.
-    await stillMine(deps.control, move);
+    await stillMine(control, move);
     await startOver(copying);
   }
 }
 
-type Copying = { copying: OnlineOptions; online: Online | null; emptyBytes: number; maxPauseMs: number };
+type Copying = {
+  copying: OnlineOptions;
+  online: Online | null;
+  /** Its account is suspended. */
+  isUnused: boolean;
+  emptyBytes: number;
+  maxPauseMs: number;
+};
 
 /** Returns how long requests waited. */
 async function switchOver(
   deps: MoveDeps,
   project: ProjectRow,
   move: Move,
-  { copying, online, emptyBytes, maxPauseMs }: Copying,
+  { copying, online, isUnused, emptyBytes, maxPauseMs }: Copying,
   run: JobRun,
 ): Promise<number> {
   const { control, onStep = async () => {} } = deps;
@@ -224,6 +241,7 @@ async function switchOver(
     try {
       await stillMine(control, move);
       await onStep('fill');
+      if (isUnused) await unlessAborted(signal, bringUpToDate(copying));
       await unlessAborted(signal, online ? online.catchUp(signal) : fillCopy({ ...copying, signal }));
       await onStep('name');
       signal.throwIfAborted();

@@ -15,13 +15,15 @@ export type Plan = Readonly<{
   expectedPauseMs: number;
 }>;
 
-/** What can be known before anything is copied. An online move can still turn out to be impossible. */
+/** What can be known before anything is copied. `isClosed`: nothing may connect to the project. An online move can still turn out to be impossible. */
 export async function planMove(
   project: ProjectRow,
   { from, to }: { from: Server; to: Server },
   { mode = 'auto' }: MoveProject,
+  isClosed: boolean,
 ): Promise<Plan> {
   if (mode === 'dump') return byDump(project, 'the caller asked for a dump');
+  if (isClosed) return notOnline(project, mode, 'its account is suspended');
   try {
     await checkServersFor(from, to);
     const inside = openInside(from, databaseOf(project.id));

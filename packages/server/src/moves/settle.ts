@@ -7,7 +7,7 @@ import { listReplicated } from '../engine/publication.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
-import { settleFence } from '../projects/fence.ts';
+import { findClosed, settleFence } from '../projects/fence.ts';
 import {
   deleteMove,
   findMove,
@@ -58,16 +58,16 @@ export async function takeStep(control: Control, server: Server, move: MoveRow):
   }
 }
 
-/** The source counts again. It stays closed if the project was deleted meanwhile. */
+/** The source counts again. It stays closed if the project was deleted meanwhile, or if its account is suspended. */
 async function reopen(control: Control, server: Server, projectId: string): Promise<void> {
-  await reopenSource(server, projectId);
+  await reopenSource(server, projectId, (await findClosed(control, projectId)) ?? true);
   await tidySource(server, projectId);
   await settleFence({ control, server }, projectId);
 }
 
 /** While requests wait. The rest of `reopen` follows when they go on. */
 export async function openAgain(control: Control, server: Server, projectId: string): Promise<void> {
-  await reopenSource(server, projectId);
+  await reopenSource(server, projectId, (await findClosed(control, projectId)) ?? true);
   await settleFence({ control, server }, projectId);
 }
 

@@ -21,11 +21,17 @@ export async function settleFence(
 ): Promise<void> {
   let isFenced: boolean | null = null;
   for (;;) {
-    const [row] = await control.query<{ closed: boolean }>(
-      sql`select ${isClosed} as closed from projects where id = ${id}`,
-    );
-    if (!row || row.closed === isFenced) return;
-    isFenced = row.closed;
-    await (row.closed ? fence(server, id) : unfence(server, id));
+    const closed = await findClosed(control, id);
+    if (closed === null || closed === isFenced) return;
+    isFenced = closed;
+    await (closed ? fence(server, id) : unfence(server, id));
   }
+}
+
+/** null: there is no such project. */
+export async function findClosed(control: Control, id: string): Promise<boolean | null> {
+  const [row] = await control.query<{ closed: boolean }>(
+    sql`select ${isClosed} as closed from projects where id = ${id}`,
+  );
+  return row?.closed ?? null;
 }
