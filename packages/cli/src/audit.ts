@@ -5,11 +5,11 @@ import { type ApiOptions, callApi, withListOptions } from './api.ts';
 import { positive } from './numbers.ts';
 import { showList } from './output.ts';
 import { formatTable } from './table.ts';
-import { parseWhen } from './when.ts';
+import { parsePast } from './when.ts';
 
 type AuditOptions = ApiOptions & {
   since?: string;
-  to?: string;
+  until?: string;
   action?: string;
   actor?: string;
   project?: string;
@@ -25,10 +25,12 @@ export function addAudit(program: Command): void {
       .summary('read the audit log')
       .description('Read the audit log, the newest entries first. Needs an account key, or an operator key.'),
   )
-    .option('--since <when>', 'entries since then: 2027-01-31 or 2027-01-31T09:00Z', (text) =>
-      parseWhen(text),
+    .option(
+      '--since <when>',
+      'entries since then: 7d or 12h for the time until now, 2027-01-31 or 2027-01-31T09:00Z',
+      (text) => parsePast(text),
     )
-    .option('--to <when>', 'entries before then', (text) => parseWhen(text))
+    .option('--until <when>', 'entries before then, in the same forms', (text) => parsePast(text))
     .option('--action <action>', 'an action, such as project.delete, or the part before the dot')
     .option('--actor <id>', 'the id of a person or a key, or an email address')
     .option('--project <slug>', 'entries about this project')
@@ -39,11 +41,11 @@ export function addAudit(program: Command): void {
 }
 
 async function read(options: AuditOptions): Promise<void> {
-  const { since, to, action, actor, project, account, outcome } = options;
+  const { since, until, action, actor, project, account, outcome } = options;
   const entries: AuditEntry[] = [];
   for (let cursor: string | null = ''; cursor !== null && entries.length < options.limit; ) {
     const query: Record<string, string | number | undefined> = {
-      ...{ from: since, to, action, actor, project, account, outcome },
+      ...{ from: since, to: until, action, actor, project, account, outcome },
       ...{ limit: Math.min(1000, options.limit - entries.length), cursor: cursor || undefined },
     };
     const page: AuditResponse = await callApi<AuditResponse>(options, 'GET', ['audit'], { query });

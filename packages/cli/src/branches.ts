@@ -20,7 +20,7 @@ import { fieldsOf } from './projects.ts';
 import { skippedLines } from './skipped.ts';
 import { startedFields } from './started.ts';
 import { clean, formatFields, formatTable } from './table.ts';
-import { formatTime, parseWhen } from './when.ts';
+import { formatTime, parseMoment, parseWhen } from './when.ts';
 
 const lookMs = 300;
 
@@ -42,7 +42,8 @@ export function addBranches(program: Command): void {
     .option('--live', 'do not pause the project: export it and import the copy, which takes longer')
     .option(
       '--at <time>',
-      'begin with the state of this earlier time, from the backups: 2026-11-16T10:00:00Z',
+      'begin with the state of this earlier time, from the backups: 30m for half an hour ago, or 2026-11-16T10:00:00Z',
+      (text) => parseMoment(text),
     )
     .option('--slug <slug>', 'name of the branch in paths (default: derived from the name)')
     .option('--expires <when>', 'delete it after this time: 7d, 12h or a date (default: never)', (text) =>

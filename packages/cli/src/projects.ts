@@ -23,7 +23,7 @@ import { note, progressOf, show, showList } from './output.ts';
 import { type RestoreOptions, restore } from './restore.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { usage } from './usage.ts';
-import { formatTime } from './when.ts';
+import { formatTime, parseMoment } from './when.ts';
 
 const lookMs = 500;
 
@@ -63,7 +63,11 @@ export function addProjects(program: Command): void {
     .option('--yes', 'delete without confirmation')
     .action(remove);
   add('restore <slug>', 'Restore a deleted project, or the state of an earlier time. Needs an account key.')
-    .option('--to <time>', 'restore the state of this time into a new project: 2026-11-16T10:00:00Z')
+    .option(
+      '--to <time>',
+      'restore the state of this time into a new project: 30m for half an hour ago, or 2026-11-16T10:00:00Z',
+      (text) => parseMoment(text),
+    )
     .option('--snapshot <name>', 'restore the state of this snapshot into a new project')
     .option(
       '--in-place',

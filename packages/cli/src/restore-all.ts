@@ -5,7 +5,7 @@ import { runProgram } from './program.ts';
 import { describeSince, type Since } from './restore-since.ts';
 import { environmentOf, withSettings } from './settings.ts';
 import { clean, formatFields, formatTable } from './table.ts';
-import { formatTime } from './when.ts';
+import { formatTime, parseMoment } from './when.ts';
 
 type Options = OutputOptions & { from?: string; to?: string; cluster?: string } & Record<string, unknown>;
 type Detached = { name: string; hosts: string[]; projects: number; unfinished: string[] };
@@ -35,7 +35,11 @@ export function addRestore(program: Command): void {
       '--from <url>',
       'where the backups are: file:/path or s3://bucket/prefix (env: ROWHOUSE_BACKUP_URL)',
     )
-    .option('--to <time>', 'restore the state of this time (default: everything): 2026-11-16T10:00:00Z')
+    .option(
+      '--to <time>',
+      'restore the state of this time (default: everything): 30m for half an hour ago, or 2026-11-16T10:00:00Z',
+      (text) => parseMoment(text),
+    )
     .option('--cluster <id>', 'which one, if the storage has backups of several installations')
     .option('--json', 'print the result as JSON')
     .action(restoreAll);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatTime, parseDuration, parseWhen } from './when.ts';
+import { formatTime, parseDuration, parseMoment, parsePast, parseWhen } from './when.ts';
 
 const now = Date.parse('2026-11-14T09:30:00Z');
 
@@ -36,6 +36,22 @@ describe('parseWhen', () => {
     '2027-01-31T25:00Z',
     '9999999999w',
   ])('refuses "%s"', (text) => expect(() => parseWhen(text, now)).toThrow('Use a duration or a time'));
+});
+
+describe('parsePast', () => {
+  it.each([
+    ['45m', '2026-11-14T08:45:00.000Z'],
+    ['7d', '2026-11-07T09:30:00.000Z'],
+    ['2027-01-31', '2027-01-31T00:00:00.000Z'],
+  ])('reads %s', (text, iso) => expect(parsePast(text, now)).toBe(iso));
+
+  it('refuses what is neither a duration nor a time', () =>
+    expect(() => parsePast('yesterday', now)).toThrow('Use a duration or a time'));
+});
+
+it('the moment of a restore is a duration ago, or keeps all its digits', () => {
+  expect(parseMoment('10m', now)).toBe('2026-11-14T09:20:00.000Z');
+  expect(parseMoment('2026-11-14T09:20:00.123456Z', now)).toBe('2026-11-14T09:20:00.123456Z');
 });
 
 it('shows times to the minute, and a dash for null', () => {

@@ -10,10 +10,24 @@ export function parseDuration(text: string): number {
   return seconds;
 }
 
-/** A point in time as ISO 8601 in UTC: a duration after `now`, or a date. */
+/** A point in time as ISO 8601 in UTC: a duration from `now` on, or a date. */
 export function parseWhen(text: string, now = Date.now()): string {
+  return pointAt(text, (milliseconds) => now + milliseconds);
+}
+
+/** The same for what has happened: a duration before `now`, or a date. */
+export function parsePast(text: string, now = Date.now()): string {
+  return pointAt(text, (milliseconds) => now - milliseconds);
+}
+
+/** For restores: a duration before `now`, or a time as it was given, with all its digits. The service checks it. */
+export function parseMoment(text: string, now = Date.now()): string {
+  return findDuration(text) === null ? text : parsePast(text, now);
+}
+
+function pointAt(text: string, from: (milliseconds: number) => number): string {
   const seconds = findDuration(text);
-  const time = seconds === null ? findTime(text) : now + seconds * 1000;
+  const time = seconds === null ? findTime(text) : from(seconds * 1000);
   if (time === null || Number.isNaN(new Date(time).getTime())) {
     throw new InvalidArgumentError(
       'Use a duration or a time such as 30d, 12h, 2027-01-31 or 2027-01-31T09:00Z (with a time zone).',

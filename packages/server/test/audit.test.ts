@@ -125,6 +125,10 @@ describe('a hostile caller', () => {
 describe('the log', () => {
   it('is filtered and paged, and has nothing of another account', async () => {
     const [one, other] = [await openAccount('Log one'), await openAccount('Log other')];
+    // So that ids of four and of five digits are among them.
+    await rowhouse.service.deps.control.query(
+      sql`select setval(pg_get_serial_sequence('audit_log', 'id'), 9997)`,
+    );
     for (let n = 0; n < 5; n++)
       await rowhouse.call('POST', '/projects', { key: one, body: { name: `P ${n}`, slug: `log-one-${n}` } });
     await rowhouse.call('DELETE', '/projects/log-one-3', { key: one });
@@ -146,9 +150,19 @@ describe('the log', () => {
       if (body.cursor === null) break;
       query = `?limit=2&cursor=${body.cursor}`;
     }
+    const ids = seen.map(({ id }) => Number(id));
+    expect(ids).toEqual([...ids].sort((a, b) => b - a));
+    expect([ids.length, ids.some((id) => id > 9999), ids.some((id) => id < 9999)]).toEqual([7, true, true]);
     expect(seen).toEqual(await read('', one));
     const wrong = await rowhouse.call('GET', `${api}/audit?cursor=MTsgZHJvcA`, { key: one });
     expect(wrong.status).toBe(400);
+    for (const time of ['7d', '2026-01-31', '2026-01-31T12:00:00', 'yesterday']) {
+      const refused = await rowhouse.call('GET', `${api}/audit?from=${time}`, { key: one });
+      expect([time, refused.status, refused.body.error?.details]).toEqual([
+        ...[time, 400],
+        [{ path: 'from', problem: expect.stringContaining('RFC 3339 date-time with a time zone') }],
+      ]);
+    }
   });
 
   it('is exported as JSON lines', async () => {

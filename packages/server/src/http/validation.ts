@@ -145,7 +145,7 @@ const types: Record<string, string> = {
 };
 
 const formats: Record<string, string> = {
-  'date-time': 'must be an ISO 8601 date-time, such as 2026-01-31T12:00:00Z',
+  'date-time': 'must be an RFC 3339 date-time with a time zone, such as 2026-01-31T12:00:00Z',
 };
 
 /** Describes the expected value, rather than the rule of the schema that failed. */
