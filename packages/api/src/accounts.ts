@@ -1,6 +1,7 @@
 // Wire types of accounts, for operators and for the account itself, and of its keys.
 import Type, { type Static } from 'typebox';
 import { success, title } from './envelope.ts';
+import { KeyIssuer } from './keys.ts';
 
 export const roles = ['viewer', 'developer', 'admin', 'owner'] as const;
 export type Role = (typeof roles)[number];
@@ -126,6 +127,7 @@ export const AccountKey = Type.Object(
     last_used_at: orNull(time, 'Can be some seconds behind.'),
     created_at: time,
     revoked_at: orNull(time, 'null: it was not revoked.'),
+    issued_by: KeyIssuer,
   },
   { additionalProperties: false },
 );

@@ -1,6 +1,6 @@
 // Wire types of acting as an end user.
 import Type, { type Static } from 'typebox';
-import { pageQuery, success } from './envelope.ts';
+import { Identity, pageQuery, success } from './envelope.ts';
 
 const closed = { additionalProperties: false } as const;
 const time = Type.String({ format: 'date-time' });
@@ -19,7 +19,7 @@ export type ActAs = Static<typeof ActAs>;
 export const ActingSession = Type.Object(
   {
     id: Type.String({ format: 'uuid' }),
-    user: Type.Union([Type.Object({ id: Type.String(), email: Type.String() }, closed), Type.Null()], {
+    user: Type.Union([Identity, Type.Null()], {
       description: 'With the email address of then. null: anonymous.',
     }),
     key: Type.Object(

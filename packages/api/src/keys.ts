@@ -1,11 +1,17 @@
 // Wire types of API keys.
 import Type, { type Static } from 'typebox';
-import { success, title } from './envelope.ts';
+import { Identity, success, title } from './envelope.ts';
 
 export const scopes = ['query', 'query:read', 'tables:read', 'tables:write', 'auth', 'manage'] as const;
 export type Scope = (typeof scopes)[number];
 
 const time = Type.String({ format: 'date-time' });
+
+/** For account keys, too. */
+export const KeyIssuer = Type.Union([Identity, Type.Null()], {
+  description:
+    'The person who issued the key, signed in or with a key that they had issued. null: nobody, or it is not known. Keys of a project are not told.',
+});
 
 export const Key = Type.Object(
   {
@@ -28,6 +34,7 @@ export const Key = Type.Object(
     last_used_at: Type.Union([time, Type.Null()], { description: 'Can be some seconds behind.' }),
     created_at: time,
     revoked_at: Type.Union([time, Type.Null()]),
+    issued_by: KeyIssuer,
   },
   { additionalProperties: false },
 );

@@ -55,6 +55,39 @@ export const InviteMember = Type.Object(
 );
 export type InviteMember = Static<typeof InviteMember>;
 
+export const RemoveMember = Type.Object(
+  {
+    revoke_keys: Type.Optional(
+      Type.Enum(['true', 'false'], {
+        default: 'false',
+        description:
+          'true: revokes the keys that the person issued, together with the removal. Project keys stay: rotate them.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type RemoveMember = Static<typeof RemoveMember>;
+
+export const MemberKey = Type.Object(
+  {
+    id: Type.String(),
+    kind: Type.Enum(['account', 'project', 'scoped', 'publishable']),
+    name: Type.String(),
+    start: Type.String({ description: 'The first characters of the key.' }),
+    role: Type.Union([RoleName, Type.Null()], { description: 'Of an account key.' }),
+    project: Type.Union([Type.String(), Type.Null()], { description: 'Its slug. null: an account key.' }),
+    status: Type.Enum(['active', 'rotated', 'revoked'], {
+      description: 'active and rotated: it works. revoked: with the removal.',
+    }),
+  },
+  { additionalProperties: false },
+);
+export type MemberKey = Static<typeof MemberKey>;
+
+export const MemberKeysResponse = success({ keys: Type.Array(MemberKey) });
+export type MemberKeysResponse = Static<typeof MemberKeysResponse>;
+
 export const MembersResponse = success({
   members: Type.Array(Member),
   invitations: Type.Array(Invitation),

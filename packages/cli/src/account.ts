@@ -71,7 +71,7 @@ async function list(options: ApiOptions): Promise<void> {
   showList(options, answer, answer.keys, {
     table: () =>
       formatTable(
-        ['ID', 'NAME', 'ROLE', 'BEGINS', 'STATUS', 'EXPIRES', 'LAST USED'].map((title) => ({
+        ['ID', 'NAME', 'ROLE', 'BEGINS', 'STATUS', 'EXPIRES', 'LAST USED', 'ISSUED BY'].map((title) => ({
           title,
           max: 40,
         })),
@@ -108,5 +108,6 @@ async function revoke(id: string, options: ApiOptions): Promise<void> {
 
 function rowOf(key: AccountKey): string[] {
   const { id, name, role, start, status } = key;
-  return [id, name, role, start, status, formatTime(key.expires_at), formatTime(key.last_used_at)];
+  const times = [formatTime(key.expires_at), formatTime(key.last_used_at)];
+  return [id, name, role, start, status, ...times, key.issued_by?.email ?? '-'];
 }

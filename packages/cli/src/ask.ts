@@ -1,5 +1,5 @@
 // The confirmation before a deletion, or before another step that replaces data.
-import { confirm, text } from '@clack/prompts';
+import { confirm, isCancel, text } from '@clack/prompts';
 import { failure } from './failure.ts';
 import type { OutputOptions } from './output.ts';
 import { clean } from './table.ts';
@@ -21,13 +21,23 @@ export async function askTo(
   question: () => Promise<string>,
 ): Promise<void> {
   requireTerminal(options, name, done);
-  const sure = await confirm({
-    message: clean(await question()),
+  if ((await askYesNo(await question())) !== true) throw failure('not_confirmed', `Nothing was ${done}.`);
+}
+
+/** Whether somebody is there to answer. */
+export function canAsk({ json }: OutputOptions): boolean {
+  return !json && process.stdin.isTTY && process.stderr.isTTY;
+}
+
+/** null: Ctrl-C. */
+export async function askYesNo(question: string): Promise<boolean | null> {
+  const answer = await confirm({
+    message: clean(question),
     initialValue: false,
     output: process.stderr,
     withGuide: false,
   });
-  if (sure !== true) throw failure('not_confirmed', `Nothing was ${done}.`);
+  return isCancel(answer) ? null : answer;
 }
 
 /** For what nothing brings back: returns only after the name was typed. */
@@ -46,8 +56,8 @@ export async function askForName(
   if (typed !== name) throw failure('not_confirmed', `Nothing was ${done}.`);
 }
 
-function requireTerminal({ json }: OutputOptions, name: string, done: string): void {
-  if (!json && process.stdin.isTTY && process.stderr.isTTY) return;
+function requireTerminal(options: OutputOptions, name: string, done: string): void {
+  if (canAsk(options)) return;
   const act = { deleted: 'delete', promoted: 'promote', 'given up': 'give it up' }[done] ?? done;
   throw failure(
     'not_confirmed',

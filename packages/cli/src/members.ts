@@ -1,7 +1,17 @@
 // rowhouse members: lists, invites, changes and removes the people who belong to an account.
-import type { InvitedResponse, MemberResponse, MembersResponse, RemovedResponse, Role } from '@rowhouse/api';
+import type {
+  InvitedResponse,
+  Member,
+  MemberKey,
+  MemberKeysResponse,
+  MemberResponse,
+  MembersResponse,
+  RemovedResponse,
+  Role,
+} from '@rowhouse/api';
 import type { Command } from 'commander';
 import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
+import { askYesNo, canAsk } from './ask.ts';
 import { failure } from './failure.ts';
 import { show, showList } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
@@ -28,7 +38,10 @@ export function addMembers(program: Command): void {
     .option('--role <role>', 'viewer, developer, admin or owner')
     .option('--all-projects', 'let the member see all projects')
     .action(change);
-  add('remove <email>', 'Remove a member, or revoke an invitation.').action(remove);
+  add('remove <email>', 'Remove a member, or revoke an invitation.')
+    .option('--revoke-keys', 'revoke the keys that the member issued (default: ask on a terminal)')
+    .option('--keep-keys', 'keep the keys that the member issued')
+    .action(remove);
 }
 
 async function list(options: ApiOptions): Promise<void> {
@@ -76,12 +89,68 @@ async function change(email: string, options: MemberOptions): Promise<void> {
   );
 }
 
-async function remove(email: string, options: ApiOptions): Promise<void> {
+type RemoveOptions = ApiOptions & { revokeKeys?: boolean; keepKeys?: boolean };
+
+async function remove(email: string, { revokeKeys, keepKeys, ...options }: RemoveOptions): Promise<void> {
   const { member, invitation } = await find(email, options);
-  const [kind, found] = member ? ['members', member] : ['invitations', invitation];
-  if (!found) throw missing(email);
-  const answer = await callApi<RemovedResponse>(options, 'DELETE', ['account', kind, found.id]);
-  show(options, answer, () => clean(`${email} is no longer ${member ? 'a member' : 'invited'}.`));
+  if (member) return removeMember(member, options, keepKeys ? false : revokeKeys);
+  if (!invitation) throw missing(email);
+  const answer = await callApi<RemovedResponse>(options, 'DELETE', ['account', 'invitations', invitation.id]);
+  show(options, answer, () => clean(`${email} is no longer invited.`));
+}
+
+async function removeMember(member: Member, options: ApiOptions, given: boolean | undefined): Promise<void> {
+  const path = ['account', 'members', member.id];
+  const isRevoking = given ?? (await askAboutKeys(member, options, [...path, 'keys']));
+  const query = isRevoking ? { revoke_keys: 'true' } : {};
+  const answer = await callApi<MemberKeysResponse>(options, 'DELETE', path, { query });
+  show(options, answer, ({ keys }) =>
+    [`${member.email} is no longer a member.`, ...aboutKeys(keys)].map(clean).join('\n'),
+  );
+}
+
+async function askAboutKeys(member: Member, options: ApiOptions, path: string[]): Promise<boolean> {
+  if (!canAsk(options)) return false;
+  const { keys } = await callApi<MemberKeysResponse>(options, 'GET', path);
+  const revocable = keys.filter(({ kind }) => kind !== 'project');
+  if (revocable.length === 0) return false;
+  const names = revocable.map(nameOf).join(', ');
+  const answer = await askYesNo(
+    `${member.email} issued ${countOf(revocable.length)}: ${names}. Revoke with the removal?`,
+  );
+  if (answer === null) throw failure('not_confirmed', 'Nobody was removed.');
+  return answer;
+}
+
+/** What still works, and the commands that end it. */
+function aboutKeys(keys: readonly MemberKey[]): string[] {
+  const revoked = keys.filter(({ status }) => status === 'revoked');
+  const kept = keys.filter(({ kind, status }) => kind !== 'project' && status !== 'revoked');
+  const rotated = [...new Set(keys.flatMap(({ kind, project }) => (kind === 'project' ? [project] : [])))];
+  return [
+    ...(revoked.length > 0 ? [`Revoked ${countOf(revoked.length)}: ${revoked.map(nameOf).join(', ')}.`] : []),
+    ...(kept.length > 0 ? ['These keys still work:', ...kept.map((key) => `  ${revokeOf(key)}`)] : []),
+    ...(rotated.length > 0
+      ? [
+          'They know these project keys. To replace them:',
+          ...rotated.map((slug) => `  rowhouse keys rotate ${slug} --grace 0s`),
+        ]
+      : []),
+  ];
+}
+
+function revokeOf(key: MemberKey): string {
+  const command =
+    key.project === null ? `account revoke-key ${key.id}` : `keys revoke ${key.project} ${key.id}`;
+  return `${nameOf(key)}: rowhouse ${command}`;
+}
+
+function nameOf({ name, project }: MemberKey): string {
+  return project === null ? name : `${name} (${project})`;
+}
+
+function countOf(count: number): string {
+  return count === 1 ? '1 key' : `${count} keys`;
 }
 
 async function find(email: string, options: ApiOptions) {

@@ -39,6 +39,8 @@ export type Key = {
   last_used_at: string | null;
   created_at: string;
   revoked_at: string | null;
+  /** The person who issued it. null: nobody, or it is not known. */
+  issued_by: { id: string; email: string } | null;
 };
 
 /** A connection for psql and PostgreSQL drivers. */

@@ -19,7 +19,7 @@ async function startFilling(service = rowhouse) {
     service.service.deps,
     accountId,
     { name: 'Filled' },
-    { filledBy: id },
+    { issuer: null, filledBy: id },
   );
   let finish: (result: Record<string, unknown>) => void = () => {};
   let fail: (error: Error) => void = () => {};

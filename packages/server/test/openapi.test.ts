@@ -126,6 +126,7 @@ const notPrefilled: Record<string, string> = {
   changeMember: 'member_not_found',
   recoverPerson: 'member_not_found',
   removeMember: 'member_not_found',
+  listMemberKeys: 'member_not_found',
   removeServer: 'conflict',
   ...Object.fromEntries(
     ['listBackups', 'takeBackup', 'verifyBackups', 'drillRestore', 'pruneBackups', 'createSnapshot'].map(

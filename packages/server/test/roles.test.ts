@@ -109,6 +109,7 @@ const table: [who: Actor[], routes: string[]][] = [
       'POST /account/keys',
       'DELETE /account/keys/{id}',
       'PATCH /account/members/{id}',
+      'GET /account/members/{id}/keys',
       'POST /account/invitations',
       'DELETE /account/invitations/{id}',
     ],

@@ -100,10 +100,11 @@ const tones = { active: 'good', expired: 'plain', revoked: 'bad' } as const;
 const columns = [
   {
     title: 'Name',
-    cell: ({ name, start }: AccountKey) => (
+    cell: ({ name, start, issued_by }: AccountKey) => (
       <span className="two-lines">
         <span>{name}</span>
         <span className="faint mono">{start}…</span>
+        {issued_by ? <span className="faint">by {issued_by.email}</span> : null}
       </span>
     ),
   },

@@ -32,7 +32,8 @@ export const api = {
     call<T>('POST', path, { ...options, body: body ?? {} }),
   patch: <T>(path: string, body: unknown) => call<T>('PATCH', path, { body }),
   put: <T>(path: string, body: unknown) => call<T>('PUT', path, { body }),
-  delete: <T>(path: string, body?: unknown) => call<T>('DELETE', path, body === undefined ? {} : { body }),
+  delete: <T>(path: string, body?: unknown, query?: Query) =>
+    call<T>('DELETE', path, { query, ...(body !== undefined && { body }) }),
 };
 
 /** A request with `/console/…`, outside the API: sessions, invitations, the own profile. Whoever opens or ends the session itself handles its failures. */

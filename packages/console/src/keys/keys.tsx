@@ -101,10 +101,11 @@ const tones = { active: 'good', rotated: 'warn', expired: 'plain', revoked: 'bad
 const columns = (onRevoke: (key: Key) => void) => [
   {
     title: 'Name',
-    cell: ({ name, start }: Key) => (
+    cell: ({ name, start, issued_by }: Key) => (
       <span className="two-lines">
         <span>{name}</span>
         <span className="faint mono">{start}…</span>
+        {issued_by ? <span className="faint">by {issued_by.email}</span> : null}
       </span>
     ),
   },

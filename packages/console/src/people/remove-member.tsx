@@ -1,11 +1,14 @@
-import type { Member } from '@rowhouse/api';
-import { useMutation } from '@tanstack/react-query';
+// Removes a member, with the keys that they issued, or leaves the account.
+import type { Member, MemberKey, MemberKeysResponse } from '@rowhouse/api';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
 import { api, path } from '../api/request.ts';
 import { refresh } from '../session/session.ts';
 import { useSession } from '../session/use-session.ts';
 import { Button } from '../ui/button.tsx';
 import { Confirm } from '../ui/confirm.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
+import { CheckField } from '../ui/field.tsx';
 import { toast } from '../ui/toast.tsx';
 
 type Props = {
@@ -18,8 +21,19 @@ type Props = {
 
 export function RemoveMember({ member, isSelf, isLastOwner, onDone, onClose }: Props) {
   const { account } = useSession();
+  const [isRevoking, setRevoking] = useState(true);
+  const issued = useQuery({
+    queryKey: ['members', member.id, 'keys'],
+    queryFn: ({ signal }) =>
+      api.get<MemberKeysResponse>(path`account/members/${member.id}/keys`, undefined, signal),
+    enabled: !isSelf,
+  });
+  const keys = issued.data?.keys ?? [];
   const remove = useMutation({
-    mutationFn: () => api.delete(path`account/members/${member.id}`),
+    mutationFn: () =>
+      api.delete(path`account/members/${member.id}`, undefined, {
+        revoke_keys: !isSelf && isRevoking,
+      }),
     onSuccess: () => {
       toast.done(isSelf ? `You have left ${account.name}.` : `${member.email} is removed.`);
       // The own session in the account has ended: the page asks, and shows the sign-in.
@@ -49,14 +63,47 @@ export function RemoveMember({ member, isSelf, isLastOwner, onDone, onClose }: P
     <Confirm
       title={title}
       action={isSelf ? 'Leave' : 'Remove'}
-      isBusy={remove.isPending}
-      error={remove.error}
+      isBusy={remove.isPending || (!isSelf && issued.isPending)}
+      error={remove.error ?? issued.error}
       onConfirm={() => remove.mutate()}
       onClose={onClose}
     >
-      {isSelf
-        ? 'You see nothing of this account any more. Only an invitation brings you back.'
-        : 'All sessions of this person in the account end at once. Keys that they know stay valid: revoke those too.'}
+      {isSelf ? (
+        'You see nothing of this account any more. Only an invitation brings you back.'
+      ) : (
+        <div className="stack">
+          <p>All sessions of this person in the account end at once.</p>
+          <IssuedKeys keys={keys} isRevoking={isRevoking} onChange={setRevoking} />
+        </div>
+      )}
     </Confirm>
+  );
+}
+
+function IssuedKeys({
+  keys,
+  isRevoking,
+  onChange,
+}: {
+  keys: readonly MemberKey[];
+  isRevoking: boolean;
+  onChange: (isRevoking: boolean) => void;
+}) {
+  const revocable = keys.filter(({ kind }) => kind !== 'project');
+  const known = [...new Set(keys.flatMap(({ kind, project }) => (kind === 'project' ? [project] : [])))];
+  return (
+    <>
+      {revocable.length > 0 ? (
+        <CheckField
+          label={`Revoke the keys that they issued (${revocable.length})`}
+          help={revocable.map(({ name, project }) => (project ? `${name} (${project})` : name)).join(', ')}
+          checked={isRevoking}
+          onChange={onChange}
+        />
+      ) : null}
+      {known.length > 0 ? (
+        <p>They know the project key of {known.join(', ')}: rotate it there, in Keys.</p>
+      ) : null}
+    </>
   );
 }

@@ -3,6 +3,7 @@
 import type { CreateBranch, Job, Project } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { type Caller, requireAllProjects } from '../keys/caller.ts';
+import { issuerOf } from '../keys/issuer.ts';
 import { newProjectKey } from '../keys/manage.ts';
 import { isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -35,13 +36,13 @@ export async function createBranch(
   const wanted = { name, limit_mb: limitMb, ...(input.slug !== undefined && { slug: input.slug }) };
   // On the parent's server, so that it can be promoted.
   const { id: parentId, server_id: serverId } = parent;
-  const origin = { parentId, serverId, expiresAt: expiresAt ? new Date(expiresAt) : null };
+  const origin = { issuer: caller, parentId, serverId, expiresAt: expiresAt ? new Date(expiresAt) : null };
   if (at !== undefined) return deps.startFromPast(parent, new Date(at), wanted, origin);
   if (input.mode === 'live') return startLiveBranch(deps, parent, wanted, origin);
   const here = onServer(deps, serverId);
   const { project, apiKey } = await deps.inTurn(here.server, () =>
     withCopy(here, parent.id, 'branched', (copy) =>
-      claim(here, copy, parent, { ...input, limit_mb: limitMb }),
+      claim(here, copy, parent, { ...input, limit_mb: limitMb }, caller),
     ),
   );
   return { project: toProject(project, deps.limits.keepDeletedDays), apiKey };
@@ -72,11 +73,15 @@ async function claim(
   copy: Copy,
   parent: ProjectRow,
   input: CreateBranch & { limit_mb: number },
+  issuer: Caller,
 ): Promise<{ project: ProjectRow; apiKey: string }> {
   const name = input.name.trim();
   for (let attempt = 0; attempt < slugAttempts; attempt++) {
     const slug = input.slug ?? slugFromName(name, attempt);
-    const { insert, apiKey } = newProjectKey(server.masterKey, sql`account_id, id from project`);
+    const { insert, apiKey } = newProjectKey(
+      server.masterKey,
+      sql`${issuerOf(issuer)}, account_id, id from project`,
+    );
     try {
       const added = { projects: 1, mb: input.limit_mb };
       const [project] = await withinLimits(control, parent.account_id, added, (database) =>

@@ -82,7 +82,8 @@ export function accountRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply): Promise<IssuedAccountKeyResponse> => {
-      const { key, apiKey } = await issueAccountKey(deps, accountOf(request), request.body);
+      const caller = accountOf(request);
+      const { key, apiKey } = await issueAccountKey(deps, caller, request.body, caller);
       reply.status(201);
       return { ok: true, key, api_key: apiKey };
     },

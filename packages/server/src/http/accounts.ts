@@ -146,8 +146,9 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
       const { caller } = request;
       // In the own account, nobody gets more than the own role by being an operator, too.
       const isOwn = caller?.kind === 'account' && caller.accountId === accountId;
-      const issuer = isOwn ? caller : ({ accountId, role: 'owner', expiresAt: null } as const);
-      const { key, apiKey } = await issueAccountKey(deps, issuer, request.body);
+      const issuer = isOwn ? caller : null;
+      const rights = issuer ?? ({ accountId, role: 'owner', expiresAt: null } as const);
+      const { key, apiKey } = await issueAccountKey(deps, rights, request.body, issuer);
       reply.status(201);
       return { ok: true, key, api_key: apiKey };
     },

@@ -1,5 +1,6 @@
 // What the audit log records: one table of routes. An entry is written before the response is sent, so that nothing that was
-// acknowledged is missing. Of the body, only the fields that are named here get into it.
+// acknowledged is missing. Of the request, only the fields that are named here get into it.
+import type { MemberKey } from '@rowhouse/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { append, type NewEntry } from '../audit/audit-log.ts';
@@ -8,7 +9,7 @@ import type { Deps } from './deps.ts';
 type Answer = Record<string, Record<string, unknown> | undefined>;
 type Audited = Readonly<{
   action: string;
-  /** Of the body. */
+  /** Of the body, or of the query string. */
   fields?: readonly string[];
   /** What a successful response names: the slug of the project, the target. */
   made?: (answer: Answer) => { project?: unknown; target?: unknown };
@@ -50,7 +51,7 @@ const audited: Readonly<Record<string, Audited>> = {
   },
   'DELETE /account/keys/:id': { action: 'account_key.revoke' },
   'PATCH /account/members/:id': { action: 'member.change', fields: ['role', 'projects'] },
-  'DELETE /account/members/:id': { action: 'member.remove' },
+  'DELETE /account/members/:id': { action: 'member.remove', fields: ['revoke_keys'] },
   'POST /account/invitations': {
     action: 'member.invite',
     fields: ['email', 'role', 'projects'],
@@ -102,6 +103,23 @@ export async function noteStream(deps: Deps, request: FastifyRequest, reply: Fas
   await write(deps, toEntry(deps, request, reply, entry, null));
 }
 
+/** For keys that were revoked together with something else: the same entries as one by one. */
+export async function noteRevocations(
+  deps: Deps,
+  request: FastifyRequest,
+  keys: readonly MemberKey[],
+): Promise<void> {
+  const revoked = keys.filter(({ status }) => status === 'revoked');
+  for (const { id, project: slug } of revoked)
+    await write(deps, {
+      ...whoOf(request),
+      action: slug === null ? 'account_key.revoke' : 'key.revoke',
+      project: slug === null ? null : { id: projectIdOf(deps, request, slug), slug },
+      target: id,
+      ...{ outcome: 'done', error: null, details: null },
+    });
+}
+
 /** What is refused again and again is recorded once a minute. */
 const refusals = new LRUCache<string, true>({ max: 10_000, ttl: 60_000 });
 
@@ -125,11 +143,14 @@ function toEntry(
   payload: unknown,
 ): NewEntry {
   const params = (request.params ?? {}) as Record<string, string | undefined>;
-  const body = (request.body ?? {}) as Record<string, unknown>;
+  const [body, query] = [request.body ?? {}, request.query ?? {}] as Record<string, unknown>[];
   const isDone = reply.statusCode < 400;
   const answer = isDone && made && typeof payload === 'string' ? made(JSON.parse(payload)) : {};
   const slug = params.slug ?? textOf(answer.project);
-  const details = fields.flatMap((name) => (body[name] === undefined ? [] : [[name, body[name]]]));
+  const details = fields.flatMap((name) => {
+    const value = body?.[name] ?? query?.[name];
+    return value === undefined ? [] : [[name, value]];
+  });
   // An id that was refused may be anything.
   const isAboutAccount = isDone && request.operator !== null && action.startsWith('account.');
   return {

@@ -3,7 +3,7 @@ import { ImportFrom, ImportQuery, ImportResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import type { Started } from '../dumps/import/import.ts';
 import { errors } from '../errors.ts';
-import { requireAllProjects } from '../keys/caller.ts';
+import { type AccountCaller, requireAllProjects } from '../keys/caller.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { dumpContent, exceptDumps, isStream, takeDumps } from './dump-body.ts';
@@ -32,7 +32,7 @@ export function importRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply): Promise<ImportResponse> => {
-      const { accountId } = requireAllProjects(callerOf(request), 'create projects');
+      const caller = requireAllProjects(callerOf(request), 'create projects');
       const { query, body } = request;
       let started: Started;
       if (isStream(body)) {
@@ -40,14 +40,14 @@ export function importRoutes(app: FastifyInstance, deps: Deps): void {
         if (name === undefined)
           throw errors.invalidRequest([{ path: 'name', problem: 'is required in the query string' }]);
         started = await readUpload(request, reply, () =>
-          deps.imports.fromUpload(accountId, { ...query, name }, body),
+          deps.imports.fromUpload(caller, { ...query, name }, body),
         );
       } else {
         if (Object.keys(query).length > 0)
           throw errors.invalidRequest([
             { path: '', problem: 'with "from" or "upload", all parameters belong in the body' },
           ]);
-        started = await fromJson(deps, accountId, body as ImportFrom);
+        started = await fromJson(deps, caller, body as ImportFrom);
       }
       const { project, apiKey, job } = started;
       reply.status(202).header('location', `${app.prefix}/jobs/${job.id}`);
@@ -56,9 +56,9 @@ export function importRoutes(app: FastifyInstance, deps: Deps): void {
   );
 }
 
-function fromJson({ imports }: Deps, accountId: string, body: ImportFrom): Promise<Started> {
+function fromJson({ imports }: Deps, caller: AccountCaller, body: ImportFrom): Promise<Started> {
   const { from, upload, ...input } = body;
-  if (from !== undefined && upload === undefined) return imports.fromServer(accountId, input, from);
-  if (upload && from === undefined) return imports.fromStored(accountId, input, upload.id, upload.bytes);
+  if (from !== undefined && upload === undefined) return imports.fromServer(caller, input, from);
+  if (upload && from === undefined) return imports.fromStored(caller, input, upload.id, upload.bytes);
   throw errors.invalidRequest([{ path: '', problem: 'must have either "from" or "upload"' }]);
 }

@@ -39,7 +39,7 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<KeysResponse> => {
       const project = await managed(request);
-      return { ok: true, keys: await listKeys(deps, project.id) };
+      return { ok: true, keys: await listKeys(deps, project.id, callerOf(request)) };
     },
   );
 
@@ -79,7 +79,7 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<KeyResponse> => {
       const project = await managed(request);
-      return { ok: true, key: await revokeKey(deps, project.id, request.params.id) };
+      return { ok: true, key: await revokeKey(deps, project.id, request.params.id, callerOf(request)) };
     },
   );
 

@@ -3,16 +3,20 @@ import {
   ChangeMember,
   InvitedResponse,
   InviteMember,
+  MemberKeysResponse,
   MemberResponse,
   MembersResponse,
   RemovedResponse,
+  RemoveMember,
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { requireAccount } from '../keys/caller.ts';
 import { isAllowed } from '../keys/roles.ts';
 import { invite, listInvitations, revokeInvitation } from '../people/invitations.ts';
+import { listMemberKeys } from '../people/issued-keys.ts';
 import { changeMember, listMembers, removeMember } from '../people/members.ts';
+import { noteRevocations } from './audited.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 
@@ -65,7 +69,26 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
     }),
   );
 
-  app.delete<{ Params: Params }>(
+  app.get<{ Params: Params }>(
+    '/account/members/:id/keys',
+    {
+      config: { action: 'members.manage' },
+      schema: {
+        tags,
+        summary: 'List the keys that a member issued',
+        description:
+          'Requires the role admin. Keys of the account and of its projects that work, also those that were issued with a key of the member. They outlive the membership. Also for a person who is no longer a member.',
+        params: Params,
+        response: { 200: MemberKeysResponse },
+      },
+    },
+    async (request): Promise<MemberKeysResponse> => ({
+      ok: true,
+      keys: await listMemberKeys(deps, accountOf(request).accountId, request.params.id),
+    }),
+  );
+
+  app.delete<{ Params: Params; Querystring: RemoveMember }>(
     '/account/members/:id',
     {
       config: { action: 'account.read' },
@@ -73,14 +96,18 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
         tags,
         summary: 'Remove a member, or leave the account',
         description:
-          'Requires the role admin, and at least the role of the member. Every member can leave, except the last owner.',
+          'Requires the role admin, and at least the role of the member. Every member can leave, except the last owner. The response lists the keys that the person issued: they go on working unless `revoke_keys` is true.',
         params: Params,
-        response: { 200: RemovedResponse },
+        querystring: RemoveMember,
+        response: { 200: MemberKeysResponse },
       },
     },
-    async (request): Promise<RemovedResponse> => {
-      await removeMember(deps, accountOf(request), request.params.id);
-      return { ok: true };
+    async (request): Promise<MemberKeysResponse> => {
+      const keys = await removeMember(deps, accountOf(request), request.params.id, {
+        isRevokingKeys: request.query.revoke_keys === 'true',
+      });
+      await noteRevocations(deps, request, keys);
+      return { ok: true, keys };
     },
   );
 

@@ -62,8 +62,10 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply): Promise<CreatedProjectResponse> => {
-      const { accountId } = requireAllProjects(callerOf(request), 'create projects');
-      const { project, apiKey } = await createProject(deps, accountId, request.body);
+      const caller = requireAllProjects(callerOf(request), 'create projects');
+      const { project, apiKey } = await createProject(deps, caller.accountId, request.body, {
+        issuer: caller,
+      });
       reply.status(201).header('location', `${app.prefix}/projects/${project.slug}`);
       return { ok: true, project, api_key: apiKey };
     },

@@ -7,6 +7,7 @@ import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import type { AccountCaller } from './caller.ts';
 import { hashKey, isKeyId, makeKey, newKeyId, startOf } from './form.ts';
+import { holdIssuer, issuerColumn } from './issuer.ts';
 import { rankOf } from './roles.ts';
 
 type Deps = { control: Control; now: () => number };
@@ -20,13 +21,14 @@ type Row = {
   lastUsedAt: Date | null;
   createdAt: Date;
   revokedAt: Date | null;
+  issuedBy: AccountKey['issued_by'];
 };
 
 export const maxAccountKeys = 100;
 
 const columns = sql`
   id, name, role, start, expires_at as "expiresAt", last_used_at as "lastUsedAt", created_at as "createdAt",
-  revoked_at as "revokedAt",
+  revoked_at as "revokedAt", ${issuerColumn},
   case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as status`;
 
 export async function listAccountKeys({ control }: Deps, accountId: string): Promise<AccountKey[]> {
@@ -35,11 +37,12 @@ export async function listAccountKeys({ control }: Deps, accountId: string): Pro
   return rows.map(toKey);
 }
 
-/** A caller cannot issue a key that may do more than itself. */
+/** A caller cannot issue a key that may do more than itself. `issuer`: null if it is the operator. */
 export async function issueAccountKey(
   { control, now }: Deps,
   caller: Pick<AccountCaller, 'accountId' | 'role' | 'expiresAt'>,
   { name, role = 'developer', expires_at: expiry }: IssueAccountKey,
+  issuer: AccountCaller | null,
 ): Promise<{ key: AccountKey; apiKey: string }> {
   if (rankOf(role) > rankOf(caller.role)) throw errors.roleForbidden(caller.role);
   const expiresAt = expiry === undefined ? null : new Date(expiry);
@@ -64,7 +67,8 @@ export async function issueAccountKey(
         'Revoke keys that are no longer used: DELETE …/account/keys/:id.',
       );
     }
-    return insertAccountKey(transaction, { accountId, name: name.trim(), role, apiKey, expiresAt });
+    const issuedBy = issuer && (await holdIssuer(transaction, issuer));
+    return insertAccountKey(transaction, { accountId, name: name.trim(), role, apiKey, expiresAt, issuedBy });
   });
   return { key: toKey(row), apiKey };
 }
@@ -77,12 +81,20 @@ export async function insertAccountKey(
     role,
     apiKey,
     expiresAt = null,
-  }: { accountId: string; name: string; role: Role; apiKey: string; expiresAt?: Date | null },
+    issuedBy = null,
+  }: {
+    accountId: string;
+    name: string;
+    role: Role;
+    apiKey: string;
+    expiresAt?: Date | null;
+    issuedBy?: string | null;
+  },
 ): Promise<Row> {
   const [row] = await transaction.query<Row>(sql`
-    insert into keys (id, kind, account_id, role, name, start, hash, scopes, expires_at)
+    insert into keys (id, kind, account_id, role, name, start, hash, scopes, expires_at, issued_by)
     values (${newKeyId()}, 'account', ${accountId}, ${role}, ${name}, ${startOf(apiKey)}, ${hashKey(apiKey)}, '{}',
-            ${expiresAt})
+            ${expiresAt}, ${issuedBy})
     returning ${columns}`);
   if (!row) throw new Error('The key was not stored.');
   return row;
@@ -96,27 +108,28 @@ export async function revokeAccountKey(
 ): Promise<AccountKey> {
   const find = sql`account_id = ${caller.accountId} and kind = 'account' and id = ${isKeyId(id) ? id : ''}`;
   const row = await control.transaction(async (transaction) => {
+    // In this order, as the removal of a member does. Of two owners' keys that are revoked at once, one stays.
+    await transaction.query(sql`select from accounts where id = ${caller.accountId} for update`);
     const [found] = await transaction.query<Row>(sql`select ${columns} from keys where ${find} for update`);
     if (!found) throw errors.accountKeyNotFound(id);
     if (rankOf(found.role) > rankOf(caller.role)) throw errors.roleForbidden(caller.role);
     if (found.revokedAt) return found;
-    if (found.role === 'owner') await requireAnotherOwner(transaction, caller.accountId, id);
     await transaction.query(recordChange({ keyId: id }));
     await transaction.query(sql`delete from console_sessions where key_id = ${id}`);
     await transaction.query(sql`delete from console_links where key_id = ${id}`);
     const [revoked] = await transaction.query<Row>(
       sql`update keys set revoked_at = now() where ${find} returning ${columns}`,
     );
+    if (found.role === 'owner') await requireOwnerLeft(transaction, caller.accountId);
     return revoked ?? found;
   });
   return toKey(row);
 }
 
-/** Somebody must be able to manage the account afterwards. */
-async function requireAnotherOwner(transaction: Queryable, accountId: string, id: string): Promise<void> {
-  await transaction.query(sql`select from accounts where id = ${accountId} for update`);
+/** Somebody must be able to manage the account afterwards. The account's row is locked. */
+export async function requireOwnerLeft(transaction: Queryable, accountId: string): Promise<void> {
   const [other] = await transaction.query(sql`
-    select 1 from keys where account_id = ${accountId} and kind = 'account' and role = 'owner' and id <> ${id}
+    select 1 from keys where account_id = ${accountId} and kind = 'account' and role = 'owner'
       and revoked_at is null and expires_at is null
     union all
     select 1 from members where account_id = ${accountId} and role = 'owner'
@@ -140,5 +153,6 @@ function toKey(row: Row): AccountKey {
     last_used_at: row.lastUsedAt?.toISOString() ?? null,
     created_at: row.createdAt.toISOString(),
     revoked_at: row.revokedAt?.toISOString() ?? null,
+    issued_by: row.issuedBy,
   };
 }

@@ -11,6 +11,7 @@ import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import type { Caller } from './caller.ts';
 import { hashKey, isKeyId, makeKey, newKeyId, startOf } from './form.ts';
+import { holdIssuer, issuerColumn } from './issuer.ts';
 import { seal } from './seal.ts';
 
 export const maxKeys = 1000;
@@ -18,11 +19,15 @@ const keepEndedDays = 30;
 
 type Deps = { control: Control; masterKey: Buffer; now: () => number };
 
-export async function listKeys({ control }: Pick<Deps, 'control'>, projectId: string): Promise<Key[]> {
+export async function listKeys(
+  { control }: Pick<Deps, 'control'>,
+  projectId: string,
+  caller: Caller,
+): Promise<Key[]> {
   const rows = await control.query<KeyRow>(
     sql`select ${keyColumns} from keys where project_id = ${projectId} order by created_at, id`,
   );
-  return rows.map(toKey);
+  return rows.map((row) => toKey(row, caller));
 }
 
 export async function issueKey(
@@ -34,12 +39,16 @@ export async function issueKey(
   const { kind, scopes, expiresAt } = checkIssue(input, issuer, now());
   await checkKeyCount(control, project.id);
   const apiKey = makeKey(kind === 'publishable' ? 'rh_pub_' : 'rh_proj_');
-  const [row] = await control.change<KeyRow>(sql`
-    insert into keys (id, kind, account_id, project_id, name, start, hash, scopes, tables, expires_at)
-    values (${newKeyId()}, ${kind}, ${project.accountId}, ${project.id}, ${input.name.trim()}, ${startOf(apiKey)},
-            ${hashKey(apiKey)}, ${scopes}, ${input.tables ?? null}, ${expiresAt})
-    returning ${keyColumns}`);
-  return { key: toKey(one(row)), apiKey };
+  const row = await control.transaction(async (transaction) => {
+    const issuedBy = await holdIssuer(transaction, issuer);
+    const [made] = await transaction.query<KeyRow>(sql`
+      insert into keys (id, kind, account_id, project_id, name, start, hash, scopes, tables, expires_at, issued_by)
+      values (${newKeyId()}, ${kind}, ${project.accountId}, ${project.id}, ${input.name.trim()}, ${startOf(apiKey)},
+              ${hashKey(apiKey)}, ${scopes}, ${input.tables ?? null}, ${expiresAt}, ${issuedBy})
+      returning ${keyColumns}`);
+    return one(made);
+  });
+  return { key: toKey(row, issuer), apiKey };
 }
 
 /** Idempotent: a key that was already revoked is returned unchanged. */
@@ -47,6 +56,7 @@ export async function revokeKey(
   { control }: Pick<Deps, 'control'>,
   projectId: string,
   id: string,
+  caller: Caller,
 ): Promise<Key> {
   if (!isKeyId(id)) throw errors.keyNotFound(id);
   const [found] = await control.query<KeyRow>(
@@ -59,13 +69,13 @@ export async function revokeKey(
       'Replace it with POST …/keys/rotate; {"grace_seconds": 0} ends the old one at once.',
     );
   }
-  if (found.revoked_at) return toKey(found);
+  if (found.revoked_at) return toKey(found, caller);
   const [row] = await control.change<KeyRow>(sql`
     with change as (${recordChange({ keyId: id })})
     update keys set revoked_at = now()
     where project_id = ${projectId} and id = ${id} and revoked_at is null
     returning ${keyColumns}`);
-  return toKey(row ?? found);
+  return toKey(row ?? found, caller);
 }
 
 /** Issues a new project key. The old one keeps working, and keeps verifying tokens, until the grace period ends. */
@@ -75,13 +85,14 @@ export async function rotateKey(
   caller: Caller,
   { grace_seconds: graceSeconds = 86_400 }: RotateKey,
 ): Promise<{ key: Key; apiKey: string; previous: Key }> {
-  const { insert, apiKey } = newProjectKey(
-    masterKey,
-    sql`account_id, id from projects where id = ${projectId}`,
-  );
   const graceUntil = new Date(now() + graceSeconds * 1000);
   try {
     const rotated = await control.transaction(async (transaction) => {
+      const issuedBy = await holdIssuer(transaction, caller);
+      const { insert, apiKey } = newProjectKey(
+        masterKey,
+        sql`${issuedBy}::text, account_id, id from projects where id = ${projectId}`,
+      );
       // The row lock serializes concurrent rotations; the second one replaces the key of the first.
       const [previous] = await transaction.query<KeyRow>(sql`
         with current as (
@@ -98,7 +109,7 @@ export async function rotateKey(
       // Also for the project: other processes cache its signing keys.
       await transaction.query(recordChange({ projectId, keyId: previous.id }));
       const [row] = await transaction.query<KeyRow>(sql`${insert} returning ${keyColumns}`);
-      return { key: toKey(one(row)), apiKey, previous: toKey(previous) };
+      return { key: toKey(one(row), caller), apiKey, previous: toKey(previous, caller) };
     });
     // A holder of the old key may have fetched the database password with it.
     if (graceSeconds === 0) await changePassword(control, servers, projectId);
@@ -130,12 +141,12 @@ async function changePassword(control: Control, servers: Servers, projectId: str
   await endOldPassword();
 }
 
-/** `owner`: a select list and source that yield the ids of account and project. Also used for new projects. */
+/** `owner`: a select list and source that yield the ids of issuer, account and project. Also used for new projects. */
 export function newProjectKey(masterKey: Buffer, owner: Sql): { insert: Sql; apiKey: string } {
   const id = newKeyId();
   const apiKey = makeKey('rh_proj_');
   const insert = sql`
-    insert into keys (id, kind, name, start, hash, sealed, scopes, account_id, project_id)
+    insert into keys (id, kind, name, start, hash, sealed, scopes, issued_by, account_id, project_id)
     select ${id}, 'project', 'project key', ${startOf(apiKey)}, ${hashKey(apiKey)}::bytea,
            ${seal(masterKey, apiKey, id)}::bytea, '{}'::text[], ${owner}`;
   return { insert, apiKey };
@@ -154,11 +165,12 @@ type KeyRow = {
   created_at: Date;
   rotated_at: Date | null;
   revoked_at: Date | null;
+  issuedBy: Key['issued_by'];
 };
 
 const keyColumns = sql`
   keys.id, keys.name, keys.kind, keys.start, keys.scopes, keys.tables, keys.expires_at, keys.last_used_at,
-  keys.created_at, keys.rotated_at, keys.revoked_at,
+  keys.created_at, keys.rotated_at, keys.revoked_at, ${issuerColumn},
   case when keys.revoked_at is not null then 'revoked'
        when keys.expires_at <= now() then 'expired'
        when keys.rotated_at is not null then 'rotated'
@@ -166,7 +178,8 @@ const keyColumns = sql`
 
 const everyScope: Scope[] = ['query', 'tables:read', 'tables:write', 'auth', 'manage'];
 
-function toKey(row: KeyRow): Key {
+/** A key of the project may be in a program of strangers: it does not show the addresses of people. */
+function toKey(row: KeyRow, caller: Caller): Key {
   return {
     id: row.id,
     name: row.name,
@@ -179,6 +192,7 @@ function toKey(row: KeyRow): Key {
     last_used_at: row.last_used_at?.toISOString() ?? null,
     created_at: row.created_at.toISOString(),
     revoked_at: row.revoked_at?.toISOString() ?? null,
+    issued_by: caller.kind === 'account' ? row.issuedBy : null,
   };
 }
 

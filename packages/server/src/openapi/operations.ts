@@ -47,6 +47,7 @@ export const operations: Readonly<Record<string, Operation>> = {
     id: 'changeMember',
     fails: ['member_not_found', 'project_not_found', 'conflict'],
   },
+  'GET /account/members/:id/keys': { id: 'listMemberKeys', fails: ['member_not_found'] },
   'DELETE /account/members/:id': { id: 'removeMember', fails: ['member_not_found', 'conflict'] },
   'POST /account/invitations': { id: 'inviteMember', fails: ['project_not_found', 'conflict'] },
   'DELETE /account/invitations/:id': { id: 'revokeInvitation', fails: ['member_not_found'] },

@@ -1,5 +1,5 @@
 // The members of an account. An account that has an owner always keeps one.
-import type { ChangeMember, Member, Role } from '@rowhouse/api';
+import type { ChangeMember, Member, MemberKey, Role } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { isId } from '../control/new-id.ts';
 import { errors } from '../errors.ts';
@@ -7,6 +7,7 @@ import type { AccountCaller } from '../keys/caller.ts';
 import { isAllowed, rankOf } from '../keys/roles.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
+import { endIssuedKeys } from './issued-keys.ts';
 import { hasFactor } from './second-factor.ts';
 
 type Deps = { control: Control };
@@ -75,10 +76,18 @@ export async function changeMember(
   });
 }
 
-/** Also the way to leave an account. The sessions of the person in it end with the statement. */
-export async function removeMember({ control }: Deps, caller: AccountCaller, id: string): Promise<void> {
+/**
+ * Also the way to leave an account. The sessions of the person in it end with the statement. Returns the keys that the person
+ * issued and that worked until now: they go on working unless `isRevokingKeys`.
+ */
+export async function removeMember(
+  { control }: Deps,
+  caller: AccountCaller,
+  id: string,
+  { isRevokingKeys = false } = {},
+): Promise<MemberKey[]> {
   const { accountId } = caller;
-  await control.transaction(async (transaction) => {
+  return control.transaction(async (transaction) => {
     const before = await lockMember(transaction, accountId, id);
     if (caller.person?.id !== id) {
       if (!isAllowed(caller.role, 'members.manage')) throw errors.roleForbidden(caller.role);
@@ -89,6 +98,7 @@ export async function removeMember({ control }: Deps, caller: AccountCaller, id:
       sql`delete from console_sessions where account_id = ${accountId} and person_id = ${id}`,
     );
     if (before.role === 'owner') await requireOwner(transaction, accountId);
+    return endIssuedKeys(transaction, caller, id, isRevokingKeys);
   });
 }
 

@@ -6,6 +6,8 @@ import type { Server } from '../engine/servers.ts';
 import { claimSpare } from '../engine/spares.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Fleet } from '../fleet/fleet.ts';
+import type { Caller } from '../keys/caller.ts';
+import { issuerOf } from '../keys/issuer.ts';
 import { newProjectKey } from '../keys/manage.ts';
 import { isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -21,6 +23,8 @@ type Deps = {
 };
 
 type Origin = {
+  /** Who gets to know the project key. */
+  issuer: Caller | null;
   /** The job that fills the project. Until it is done, the project cannot be used. */
   filledBy?: string | null;
   parentId?: string | null;
@@ -39,7 +43,7 @@ export async function createProject(
   { control, servers, limits }: Deps,
   accountId: string,
   input: CreateProject,
-  { filledBy = null, parentId = null, expiresAt = null, serverId }: Origin = {},
+  { issuer, filledBy = null, parentId = null, expiresAt = null, serverId }: Origin,
 ): Promise<CreatedProject> {
   const limitMb = input.limit_mb ?? Math.min(defaultLimitMb, limits.maxLimitMb);
   checkLimit(limitMb, limits.maxLimitMb);
@@ -58,7 +62,7 @@ export async function createProject(
   for (let attempt = 0; attempt < slugAttempts; ) {
     const slug = input.slug ?? slugFromName(name, attempt);
     try {
-      const facts = { accountId, slug, name, limitMb, filledBy, parentId, expiresAt };
+      const facts = { accountId, issuer, slug, name, limitMb, filledBy, parentId, expiresAt };
       const claimed = await withinLimits(control, accountId, { projects: 1, mb: limitMb }, (database) =>
         claim(database, server, facts),
       );
@@ -95,9 +99,12 @@ type Facts = Required<Omit<Origin, 'serverId'>> & {
 async function claim(
   control: Pick<Control, 'change'>,
   server: Server,
-  { accountId, slug, name, limitMb, filledBy, parentId, expiresAt }: Facts,
+  { accountId, issuer, slug, name, limitMb, filledBy, parentId, expiresAt }: Facts,
 ): Promise<{ row: ProjectRow; apiKey: string } | null> {
-  const { insert, apiKey } = newProjectKey(server.masterKey, sql`account_id, id from project`);
+  const { insert, apiKey } = newProjectKey(
+    server.masterKey,
+    sql`${issuerOf(issuer)}, account_id, id from project`,
+  );
   // A spare can be claimed although its server has failed a moment ago.
   if (!server.holdsControl) await server.maintenance.query(sql`select 1`, answerMs);
   const [row] = await control.change<ProjectRow>(sql`

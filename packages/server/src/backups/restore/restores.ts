@@ -69,7 +69,7 @@ export function openRestores(deps: RestoreDeps): Restores {
   const begin = async (
     { source, target, into }: Pick<Work, 'source' | 'target' | 'into'>,
     input: CreateProject,
-    branch: Partial<BranchOrigin> = {},
+    branch: Partial<BranchOrigin> & Pick<BranchOrigin, 'issuer'>,
   ) => {
     const { backups } = deps;
     if (!backups) throw errors.backupsOff();
@@ -126,7 +126,7 @@ export function openRestores(deps: RestoreDeps): Restores {
       const start = source.name.slice(0, 70).replace(/[\uD800-\uDBFF]$/, '');
       const name = `${start} ${target.toISOString().slice(0, 19)}Z`;
       const input = { name, limit_mb: source.limit_mb, ...(server !== undefined && { server }) };
-      const started = await begin({ source, target, into }, input);
+      const started = await begin({ source, target, into }, input, { issuer: caller });
       if (into === 'new') return started;
       return { ...started, project: toProject(source, deps.limits.keepDeletedDays), apiKey: null };
     },

@@ -10,6 +10,7 @@ import { errors, RowhouseError } from '../../errors.ts';
 import type { Fleet } from '../../fleet/fleet.ts';
 import { dropFilledProjects } from '../../jobs/abandoned.ts';
 import type { JobRun, Jobs } from '../../jobs/jobs.ts';
+import type { AccountCaller, Caller } from '../../keys/caller.ts';
 import { checkLimit, createProject } from '../../projects/create.ts';
 import type { Headroom } from '../../quotas/headroom.ts';
 import { measure } from '../../quotas/sizes.ts';
@@ -26,16 +27,16 @@ import { openUploads, type Taken, type Uploads } from './uploads.ts';
 export type Started = { project: Project; apiKey: string; job: Job };
 export type Imports = {
   /** Returns when the dump has arrived; the rest is the job's. */
-  fromUpload(accountId: string, input: CreateProject, body: AsyncIterable<Buffer>): Promise<Started>;
+  fromUpload(caller: AccountCaller, input: CreateProject, body: AsyncIterable<Buffer>): Promise<Started>;
   /** Dumps that arrive in parts. */
   uploads: {
     create(accountId: string, input: CreateUpload): Promise<Upload>;
     append(accountId: string, id: string, offset: number, body: AsyncIterable<Buffer>): Promise<Upload>;
   } & Pick<Uploads, 'list' | 'get' | 'remove'>;
   /** `bytes`: the size of the whole dump. */
-  fromStored(accountId: string, input: CreateProject, id: string, bytes: number): Promise<Started>;
+  fromStored(caller: AccountCaller, input: CreateProject, id: string, bytes: number): Promise<Started>;
   /** `from`: the address of a PostgreSQL server. */
-  fromServer(accountId: string, input: CreateProject, from: string): Promise<Started>;
+  fromServer(caller: AccountCaller, input: CreateProject, from: string): Promise<Started>;
   /** A branch: `pieces` are a dump of its parent, made by this service. */
   fromParent(accountId: string, input: CreateProject, origin: BranchOrigin, pieces: Pieces): Promise<Started>;
   /** For a dump of our own: keeps it on disk, for a project with this limit. */
@@ -46,7 +47,7 @@ export type Imports = {
 /** The project to fill, and its server. */
 type Filled = Readonly<{ project: Project; serverId: number }>;
 /** `serverId`: that of the parent. */
-export type BranchOrigin = { parentId: string; expiresAt: Date | null; serverId: number };
+export type BranchOrigin = { issuer: Caller; parentId: string; expiresAt: Date | null; serverId: number };
 type Pieces = (signal: AbortSignal) => AsyncIterable<Uint8Array>;
 
 type Deps = {
@@ -199,13 +200,13 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
   };
 
   /** A dump that has arrived. A job that is cancelled while it waits does not get to it. */
-  const startWith = (accountId: string, input: CreateProject, spool: Spool, free: () => void) => {
+  const startWith = (caller: AccountCaller, input: CreateProject, spool: Spool, free: () => void) => {
     if (spool.size === 0) throw errors.brokenDump('the dump is empty');
     const end = () => {
       free();
       spool.close().catch(deps.onError);
     };
-    return start(accountId, input, async () => spool, end);
+    return start(caller.accountId, input, async () => spool, end, { issuer: caller });
   };
 
   /** The project exists only with its job. */
@@ -214,13 +215,16 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     input: CreateProject,
     source: Source,
     free: () => void,
-    origin: BranchOrigin | null = null,
+    origin: BranchOrigin | { issuer: Caller },
   ) => {
     const id = newId();
-    const kind = origin ? 'branch' : 'import';
+    const isBranch = 'parentId' in origin;
+    const kind = isBranch ? 'branch' : 'import';
     const created = await createProject(deps, accountId, input, { filledBy: id, ...origin });
     const { project, apiKey } = created;
-    const maxUnpackedBytes = origin ? ownUnpackedBytes : unpackedFactor * project.limit_mb * mb + extraBytes;
+    const maxUnpackedBytes = isBranch
+      ? ownUnpackedBytes
+      : unpackedFactor * project.limit_mb * mb + extraBytes;
     try {
       const job = await jobs.start({ id, kind, accountId, projectId: project.id }, async (run) => {
         try {
@@ -256,29 +260,29 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
       append: (accountId, id, offset, body) =>
         arrivals.count(accountId, () => uploads.append(accountId, id, offset, body)),
     },
-    fromUpload: async (accountId, input, body) => {
+    fromUpload: async (caller, input, body) => {
       const limitMb = limitOf(input);
       const free = takePlace();
       let spool: Spool | null = null;
       try {
-        spool = await arrivals.count(accountId, () =>
+        spool = await arrivals.count(caller.accountId, () =>
           fillSpool(spoolOptions(limitMb), checkFirstBytes(atPace(body, pace))),
         );
-        return await startWith(accountId, input, spool, free);
+        return await startWith(caller, input, spool, free);
       } catch (error) {
         free();
         await spool?.close();
         throw error;
       }
     },
-    fromStored: async (accountId, input, id, bytes) => {
+    fromStored: async (caller, input, id, bytes) => {
       const maxBytes = maxSpoolBytes(limitOf(input));
       if (bytes > maxBytes) throw errors.dumpTooLarge(Math.floor(maxBytes / mb));
       const free = takePlace();
       let taken: Taken | null = null;
       try {
-        taken = await uploads.take(accountId, id, bytes);
-        const started = await startWith(accountId, input, taken.spool, free);
+        taken = await uploads.take(caller.accountId, id, bytes);
+        const started = await startWith(caller, input, taken.spool, free);
         await taken.drop().catch(deps.onError);
         return started;
       } catch (error) {
@@ -288,14 +292,14 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
         throw error;
       }
     },
-    fromServer: async (accountId, input, from) => {
+    fromServer: async (caller, input, from) => {
       const limitMb = limitOf(input);
       const remote = readRemote(from);
       const free = takePlace();
       const source: Source = async ({ signal }) =>
         fillSpool(spoolOptions(limitMb), dumpRemote(remote, allowPrivateHosts, signal));
       try {
-        return await start(accountId, input, source, free);
+        return await start(caller.accountId, input, source, free, { issuer: caller });
       } catch (error) {
         free();
         throw error;

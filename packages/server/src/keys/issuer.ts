@@ -1,0 +1,40 @@
+// Who issued a key: the person who was signed in. A key stands for the person who issued it: what is issued with it counts
+// as issued by that person, too.
+import { errors } from '../errors.ts';
+import type { Queryable } from '../postgres/database.ts';
+import { type Sql, sql } from '../postgres/sql.ts';
+import type { Caller } from './caller.ts';
+
+/** The person's id, as an expression. null: a key of the start or of the operator, or one that was issued with such a key. */
+export function issuerOf(caller: Caller | null): Sql {
+  if (caller === null) return sql`null::text`;
+  const person = personOf(caller);
+  return person
+    ? sql`${person.id}::text`
+    : sql`(select issuing.issued_by from keys as issuing where issuing.id = ${caller.keyId})`;
+}
+
+/**
+ * The person's id, or null. Until the transaction ends, no member of the account is removed: whoever removes the issuer waits,
+ * and finds the new key. A person who was removed meanwhile, or a key that was revoked, issues none.
+ */
+export async function holdIssuer(transaction: Queryable, caller: Caller): Promise<string | null> {
+  await transaction.query(sql`select from accounts where id = ${caller.accountId} for key share`);
+  const person = personOf(caller);
+  const [row] = await transaction.query<{ id: string | null }>(
+    person
+      ? sql`select person_id as id from members where account_id = ${caller.accountId} and person_id = ${person.id}`
+      : sql`select issued_by as id from keys where id = ${caller.keyId} and revoked_at is null`,
+  );
+  if (!row) throw person ? errors.sessionRequired() : errors.invalidApiKey();
+  return row.id;
+}
+
+/** For lists of keys, as `{ id, email }`. */
+export const issuerColumn: Sql = sql`
+  (select json_build_object('id', people.id, 'email', people.email) from people where people.id = keys.issued_by)
+  as "issuedBy"`;
+
+function personOf(caller: Caller) {
+  return caller.kind === 'account' ? caller.person : null;
+}
