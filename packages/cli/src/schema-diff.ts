@@ -12,7 +12,8 @@ export function diffSchemas(before: readonly SchemaObject[], after: readonly Sch
   const changed = after.filter((one) => old?.has(keyOf(one)) && !isSame(one));
   const lost = new Set(gone.filter(({ kind }) => kind === 'table').map(({ id }) => id));
   const dropped = [
-    // What belongs to a table goes with it, but not what uses other objects, which are dropped before.
+    // DROP TABLE also drops the columns, keys and indexes of the table. Defaults, triggers, policies and references get a
+    // statement of their own before it: they use functions or other tables, which may be dropped before this one.
     ...gone.filter(({ parent, kind, rank }) => !lost.has(parent ?? '') || usesOthers(kind, rank)),
     ...changed.filter(({ kind }) => replaced.has(kind)).map((one) => old?.get(keyOf(one)) as SchemaObject),
   ].filter(({ undo }) => undo !== '');

@@ -161,7 +161,7 @@ async function checkTables({ address, sessionName, signal }: Making): Promise<nu
   const session = await openReader(address, sessionName);
   try {
     await lockTables(session, signal);
-    return session.serverMajor;
+    return session.settings.serverMajor;
   } finally {
     session.close();
   }

@@ -1,13 +1,15 @@
 // One connection to a project's database, under that project's role: the wire protocol without a driver. Rows are passed
 // on as bytes in the socket's buffer, never as JavaScript values. Sizes are checked before anything is stored or decoded.
-import { connect, type Socket } from 'node:net';
-import { connectMs, connectPlain, connectSecure, endpointOf, readBuffer } from './connect.ts';
+import type { Socket } from 'node:net';
+import { authenticateBy } from './authentication.ts';
+import { requestCancel } from './cancel-request.ts';
+import { connectMs, connectPlain, connectSecure, readBuffer } from './connect.ts';
 import type { Address } from './database.ts';
 import { nextTurn } from './fair-reads.ts';
 import { FrontendMessages } from './frontend-messages.ts';
 import { PreparedStatements } from './prepared-statements.ts';
 import { type Receiver, silent } from './receiver.ts';
-import { scramClient } from './scram.ts';
+import { ReportedSettings } from './reported-settings.ts';
 import { readServerError } from './server-error.ts';
 import { RefusedError, StandbyError, TooLargeError } from './session-errors.ts';
 import { saysUnreplicated, UnreplicatedError } from './unreplicated.ts';
@@ -23,15 +25,9 @@ const maxNoticeBytes = 4096;
 
 export class Session {
   pid = 0;
-  /** PostgreSQL's major version, such as 18. */
-  serverMajor = 0;
   readonly out = new FrontendMessages();
   readonly statements = new PreparedStatements(this.out);
-  /** The settings that PostgreSQL reports, as they were at the start, and the names of those that have changed since. */
-  private readonly settings = new Map<string, string>();
-  private readonly altered = new Set<string>();
-  private isStarted = false;
-  private isStandby = false;
+  readonly settings = new ReportedSettings();
   private onClosed: () => void = () => {};
   private secret: Buffer = Buffer.alloc(0);
   /** Exchanges in flight, in order. The first one is being answered. */
@@ -71,7 +67,7 @@ export class Session {
     if (!primary) return Session.openAt(address, settings);
     return primary.connect(async (host) => {
       const session = await Session.openAt({ ...rest, ...host }, settings);
-      if (session.isStandby) {
+      if (session.settings.isStandby) {
         session.destroy();
         throw new StandbyError();
       }
@@ -97,12 +93,7 @@ export class Session {
 
   /** A statement has changed a setting that PostgreSQL reports, and it has not been reset yet. */
   get isAltered(): boolean {
-    return this.altered.size > 0;
-  }
-
-  /** PostgreSQL would read a text differently from our parser. */
-  get readsOtherwise(): boolean {
-    return this.altered.has('standard_conforming_strings') || this.altered.has('client_encoding');
+    return this.settings.isAltered;
   }
 
   /** The receiver of the current or next answer. */
@@ -192,15 +183,8 @@ export class Session {
     });
   }
 
-  /** Asks PostgreSQL to cancel the running statement, on a separate connection as the protocol requires. */
   cancel(): Promise<void> {
-    return new Promise((resolve) => {
-      const socket = connect(endpointOf(this.address));
-      socket.setTimeout(2_000, () => socket.destroy());
-      socket.on('error', () => {});
-      socket.on('close', () => resolve());
-      socket.end(new FrontendMessages().cancel(this.pid, this.secret).take());
-    });
+    return requestCancel(this.address, this.pid, this.secret);
   }
 
   /** Closes the connection with a Terminate message. */
@@ -221,7 +205,7 @@ export class Session {
 
   private async start(settings: Record<string, string>): Promise<void> {
     const { user, password, database, connectMs: limitMs = connectMs } = this.address;
-    const scram = scramClient(password);
+    const answer = authenticateBy(password, this.out);
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => this.fail(new Error('PostgreSQL did not answer in time.')), limitMs);
       const done = (error?: Error) => {
@@ -233,40 +217,18 @@ export class Session {
         ...silent,
         error: (error) => done(new RefusedError(error)),
         ready: () => {
-          this.isStarted = true;
+          this.settings.started();
           done();
         },
         lost: (error) => done(error),
       });
       this.authenticate = (bytes, at, end) => {
-        const kind = bytes.readInt32BE(at);
-        if (kind === 0) return;
-        if (kind === 10) this.out.saslInitial('SCRAM-SHA-256', scram.first());
-        else if (kind === 11) this.out.saslResponse(scram.final(bytes.toString('utf8', at + 4, end)));
-        else if (kind === 12) scram.verify(bytes.toString('utf8', at + 4, end));
-        else throw new Error('PostgreSQL requests an authentication method other than SCRAM.');
-        if (kind !== 12) this.socket.write(this.out.take());
+        if (answer(bytes, at, end)) this.socket.write(this.out.take());
       };
       // Written at once: the socket buffers it until it is connected.
       this.out.startup({ user, database, client_encoding: 'UTF8', ...settings });
       this.socket.write(this.out.take());
     });
-  }
-
-  private noteSetting(text: string): void {
-    const [name, value = ''] = text.split('\0');
-    if (name === 'server_version') this.serverMajor = Number.parseInt(value, 10);
-    if (name === 'in_hot_standby') this.noteStandby(value === 'on');
-    if (name === undefined || ignoredSettings.has(name)) return;
-    if (!this.isStarted) this.settings.set(name, value);
-    else if (this.settings.get(name) === value) this.altered.delete(name);
-    else this.altered.add(name);
-  }
-
-  /** A primary does not become a standby without a restart. If a session says so, something else has taken its place. */
-  private noteStandby(isStandby: boolean): void {
-    if (this.isStarted && isStandby && !this.isStandby) this.fail(new StandbyError());
-    this.isStandby = isStandby;
   }
 
   private authenticate: (bytes: Buffer, start: number, end: number) => void = () => {};
@@ -418,15 +380,12 @@ export class Session {
       case 82: // Authentication
         return this.authenticate(bytes, start, end);
       case 83: // ParameterStatus
-        return this.noteSetting(bytes.toString('latin1', start, end));
+        return this.settings.note(bytes.toString('latin1', start, end));
       default: // ParseComplete, CloseComplete, NotificationResponse
         return;
     }
   }
 }
-
-/** Changed by the service, or by PostgreSQL itself. */
-const ignoredSettings = new Set(['default_transaction_read_only', 'in_hot_standby']);
 
 const unsent: Session[] = [];
 

@@ -170,7 +170,7 @@ export class ExclusiveSession {
   }
 
   async run(exchange: Exchange, profile: StatementProfile): Promise<void> {
-    if (this.session.readsOtherwise) throw errors.statementNotAllowed(...otherReading);
+    if (this.session.settings.readsOtherwise) throw errors.statementNotAllowed(...otherReading);
     this.deadline.follow(exchange);
     this.effect = worstEffect(this.effect, exchange.effect);
     const { preparable, effect, writes, reached, changes, canCommit, isVacuum } = exchange.statement;
@@ -285,7 +285,7 @@ export class ExclusiveSession {
   }
 
   get serverMajor(): number {
-    return this.session.serverMajor;
+    return this.session.settings.serverMajor;
   }
 
   /** The deadline, or a caller that hung up. */
