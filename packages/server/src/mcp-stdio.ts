@@ -1,29 +1,36 @@
 // MCP over stdin and stdout, which `rowhouse mcp` starts: the tools call the API of a running service over HTTP.
 // ROWHOUSE_URL, ROWHOUSE_API_KEY and ROWHOUSE_MCP_READ_ONLY are in the environment.
-import { serveStdio } from '@modelcontextprotocol/server/stdio';
+import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
 import { apiPrefix } from '@rowhouse/api';
+import { exactLines } from './mcp/exact-lines.ts';
 import { readAtMost } from './mcp/results.ts';
 import { type Answer, openMcpServer } from './mcp/server.ts';
 import type { ApiRequest } from './mcp/tools.ts';
+import { toJsonText } from './query/json/json-text.ts';
 import { version } from './version.ts';
 
 const { ROWHOUSE_URL: base = '', ROWHOUSE_API_KEY: key = '', ROWHOUSE_MCP_READ_ONLY: readOnly } = process.env;
 /** Longer than a statement: its own timeout is the better answer. */
 const timeoutMs = 60_000;
+/** As much as over HTTP. */
+const maxLineBytes = 1024 * 1024;
 
+const input = process.stdin.pipe(exactLines(maxLineBytes));
 serveStdio(() => openMcpServer({ call: callApi, version, isReadOnly: readOnly === 'true' }), {
+  transport: new StdioServerTransport(input),
   onerror: (error) => console.error(error.message),
 });
 
-async function callApi({ method, path, body }: ApiRequest): Promise<Answer> {
+async function callApi({ method, path, body }: ApiRequest, signal: AbortSignal): Promise<Answer> {
   try {
     const response = await fetch(base + apiPrefix + path, {
       method,
       headers: { 'x-api-key': key, ...(body && { 'content-type': 'application/json' }) },
-      ...(body && { body: JSON.stringify(body) }),
+      ...(body && { body: toJsonText(body) }),
       // A redirect would carry the key to another place.
       redirect: 'manual',
-      signal: AbortSignal.timeout(timeoutMs),
+      // The service cancels the statement of a connection that is closed.
+      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
     });
     return await read(response);
   } catch (error) {

@@ -300,6 +300,67 @@ describe('what is in a database', () => {
   });
 });
 
+describe('a call that nobody waits for any more', () => {
+  const running = (mark: string) => async () => {
+    const [found] = await asAdmin((admin) =>
+      admin.query<{ n: number }>(sql`
+        select count(*)::int as n from pg_stat_activity
+        where query like ${`%${mark}%`} and state = 'active' and pid <> pg_backend_pid()`),
+    );
+    return found?.n ?? 0;
+  };
+  const sleeping = (mark: string, seconds: number) => ({
+    ...{ project: shop.slug, query: `select pg_sleep(${seconds}), '${mark}' as mark` },
+  });
+
+  it.each(['auto', 'legacy'] as const)(
+    'is cancelled by the agent (%s), and PostgreSQL stops its statement, not that of another agent',
+    async (mode) => {
+      const [client, other] = [
+        await connect(rowhouse.accountKey, '', mode),
+        await connect(rowhouse.accountKey, '', mode),
+      ];
+      const [mine, theirs] = [`mine of ${mode}`, `theirs of ${mode}`];
+      const stopping = new AbortController();
+      const call = client.callTool(
+        { name: 'query', arguments: sleeping(mine, 25) },
+        { signal: stopping.signal },
+      );
+      const left = expect(call).rejects.toThrow();
+      // With the same key, and with the same number as the other call.
+      const kept = use(other, 'query', sleeping(theirs, 4));
+      await until('both statements run', async () =>
+        Boolean((await running(mine)()) === 1 && (await running(theirs)()) === 1),
+      );
+      stopping.abort();
+      await left;
+      await until('the statement is canceled', async () => (await running(mine)()) === 0, 5_000);
+      expect((await kept).data).toContain(theirs);
+    },
+  );
+
+  it('ends with the connection of the agent', async () => {
+    const stopping = new AbortController();
+    const call = fetch(url, {
+      method: 'POST',
+      headers: {
+        ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+        'x-api-key': rowhouse.accountKey,
+      },
+      body: JSON.stringify({
+        ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+        params: { name: 'query', arguments: sleeping('hung up', 25) },
+      }),
+      signal: stopping.signal,
+    });
+    const left = expect(call).rejects.toThrow();
+    await until('the statement runs', async () => (await running('hung up')()) === 1);
+    stopping.abort();
+    await left;
+    await until('the statement is canceled', async () => (await running('hung up')()) === 0, 5_000);
+  });
+});
+
 describe('requests to /mcp', () => {
   const list = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} };
   const post = (body: unknown, headers: Record<string, string> = {}) =>
@@ -316,6 +377,24 @@ describe('requests to /mcp', () => {
 
   const errorOf = async (answer: Response) =>
     ((await answer.json()) as { error: { code: string; hint?: string } }).error;
+
+  it('keep all digits of numbers, in values that are sent and in rows', async () => {
+    const text = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"query","arguments":{
+      "project":"${shop.slug}","query":"select $1::bigint as big, $2::numeric as long, $3::jsonb as nested, $4::bigint as text",
+      "params":[9007199254740993,0.12345678901234567890,{"deep":[12345678901234567890]},"9007199254740995"]}}}`;
+    const answer = await fetch(url, {
+      method: 'POST',
+      headers: {
+        ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+        'x-api-key': rowhouse.accountKey,
+      },
+      body: text,
+    });
+    const said = JSON.parse((await answer.text()).split('data: ')[1] ?? '').result.content[0].text;
+    expect(said).toContain(
+      '"rows":[{"big":9007199254740993,"long":0.12345678901234567890,"nested":{"deep": [12345678901234567890]},"text":9007199254740995}]',
+    );
+  });
 
   it('need a valid key, before anything else of them is read', async () => {
     expect((await post(list)).status).toBe(200);

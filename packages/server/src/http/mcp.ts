@@ -1,18 +1,23 @@
 // MCP for agents: Streamable HTTP at /mcp, without sessions. A tool calls the routes of the API inside of this process, with the
 // key of the request.
+import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
 import { apiPrefix } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { errors } from '../errors.ts';
 import { isLoopback, plainAddress } from '../loopback.ts';
 import { readAtMost } from '../mcp/results.ts';
+import { openRunningCalls } from '../mcp/running-calls.ts';
 import type { Answer, CallApi } from '../mcp/server.ts';
 import { type ApiRequest, toolNames } from '../mcp/tools.ts';
+import { toJsonText } from '../query/json/json-text.ts';
 import { identify } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { isForwarded } from './forwarded.ts';
 import { defaultTimeoutMs } from './query.ts';
+import { onResponseEnd } from './response-end.ts';
 
 type Options = Readonly<{
   /** Pages that may use it from a browser. "*" allows none: others' pages run in browsers that can reach this service. */
@@ -38,6 +43,7 @@ const Query = Type.Object(
 export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): void {
   // Loaded with the first request: most installations have no agents.
   let opening: Promise<Serve> | undefined;
+  const calls = openRunningCalls();
   // Before the body is read, so that an unauthenticated client cannot make the service read one.
   app.addHook('onRequest', async (request) => {
     checkSender(request, options);
@@ -45,7 +51,11 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
   });
   app.post<{ Querystring: { read_only?: 'true' | 'false' }; Body: unknown }>(
     '/mcp',
-    { bodyLimit: maxBodyBytes, config: { notesChanges: true }, schema: { hide: true, querystring: Query } },
+    {
+      bodyLimit: maxBodyBytes,
+      config: { notesChanges: true, exactNumbers: true },
+      schema: { hide: true, querystring: Query },
+    },
     async (request, reply) => {
       const { body, headers, query } = request;
       if (typeof body !== 'object' || body === null || Array.isArray(body))
@@ -57,16 +67,37 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
       request.deadline.allow(answerWithinMs);
       opening ??= openMcp(deps.version);
       const serve = await opening;
-      const call: CallApi = (asked) => callApi(app, request, asked);
-      const answer = await serve(headersOf(headers), body, { call, isReadOnly: query.read_only === 'true' });
-      for (const [name, value] of answer.headers) if (name !== 'content-length') reply.header(name, value);
-      return reply.status(answer.status).send(Buffer.from(await answer.arrayBuffer()));
+      const { id, method, params } = body as Message;
+      const session = sessionOf(headers);
+      const caller = request.caller?.keyId ?? request.operator?.keyId ?? '';
+      if (method === 'notifications/cancelled') calls.cancel(caller, session, params?.requestId);
+      if (method === 'initialize') reply.header('mcp-session-id', randomUUID());
+      const running = calls.add(caller, session, id);
+      onResponseEnd(reply.raw, running.stop);
+      const call: CallApi = (asked) => callApi(app, request, asked, running.signal);
+      try {
+        const answer = await serve(headersOf(headers), body, {
+          call,
+          isReadOnly: query.read_only === 'true',
+        });
+        for (const [name, value] of answer.headers) if (name !== 'content-length') reply.header(name, value);
+        return reply.status(answer.status).send(Buffer.from(await answer.arrayBuffer()));
+      } finally {
+        running.end();
+      }
     },
   );
 }
 
+type Message = { id?: unknown; method?: unknown; params?: { name?: unknown; requestId?: unknown } };
+
+/** Tells the calls of agents with the same key apart. Nothing else is kept of a session. */
+function sessionOf({ 'mcp-session-id': given }: IncomingHttpHeaders): string | null {
+  return typeof given === 'string' && given.length <= 100 ? given : null;
+}
+
 /** Whether the message makes a tool send a request to the API. Arguments that are not valid are refused without one, and cost little. */
-function callsApi(message: { method?: unknown; params?: { name?: unknown } }): boolean {
+function callsApi(message: Message): boolean {
   return message.method === 'tools/call' && toolNames.has(String(message.params?.name));
 }
 
@@ -112,7 +143,11 @@ function checkSender({ headers, socket }: FastifyRequest, { origins, hosts }: Op
 function headersOf(given: IncomingHttpHeaders): Headers {
   const headers = new Headers();
   for (const [name, value] of Object.entries(given))
-    if (typeof value === 'string' && /^(accept|content-type|mcp-[a-z-]+)$/.test(name))
+    if (
+      typeof value === 'string' &&
+      /^(accept|content-type|mcp-[a-z-]+)$/.test(name) &&
+      name !== 'mcp-session-id'
+    )
       headers.set(name, value);
   return headers;
 }
@@ -121,25 +156,54 @@ async function callApi(
   app: FastifyInstance,
   { headers, id, ip }: FastifyRequest,
   { method, path, body }: ApiRequest,
+  signal: AbortSignal,
 ): Promise<Answer> {
-  const response = await app.inject({
-    method,
-    url: apiPrefix + path,
-    headers: {
-      ...keyOf(headers),
-      'x-request-id': id,
-      ...(body && { 'content-type': 'application/json' }),
+  const bytes = body && Buffer.from(toJsonText(body));
+  // Not destroyed at its end: if it breaks later, the request breaks as if the client had gone, and the statement is canceled.
+  const payload = new Readable({
+    autoDestroy: false,
+    read() {
+      if (bytes) this.push(bytes);
+      this.push(null);
     },
-    ...(body && { payload: JSON.stringify(body) }),
-    remoteAddress: ip,
-    payloadAsStream: true,
   });
-  const text = await readAtMost(response.stream());
-  if (text !== null) return { status: response.statusCode, text };
-  // As if the client had gone: the statement is canceled.
-  response.raw.res.destroy();
-  return null;
+  const breakOff = () => void payload.destroy(new Error('The agent does not wait any more.'));
+  if (signal.aborted) return cancelled;
+  signal.addEventListener('abort', breakOff);
+  try {
+    const response = await app.inject({
+      method,
+      url: apiPrefix + path,
+      headers: {
+        ...keyOf(headers),
+        'x-request-id': id,
+        ...(bytes && { 'content-type': 'application/json', 'content-length': String(bytes.length) }),
+      },
+      payload,
+      remoteAddress: ip,
+      payloadAsStream: true,
+    });
+    const text = await readAtMost(response.stream());
+    if (text !== null) return { status: response.statusCode, text };
+    response.raw.res.destroy();
+    return null;
+  } catch (error) {
+    if (signal.aborted) return cancelled;
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', breakOff);
+  }
 }
+
+/** Nobody reads it, or the agent has said that it does not need it. */
+const cancelled: Answer = {
+  status: 499,
+  text: JSON.stringify({
+    ok: false,
+    error: { code: 'cancelled', message: 'The call was cancelled.' },
+    request_id: 'none',
+  }),
+};
 
 function keyOf({ authorization, 'x-api-key': key }: IncomingHttpHeaders): Record<string, string> {
   return { ...(authorization && { authorization }), ...(typeof key === 'string' && { 'x-api-key': key }) };

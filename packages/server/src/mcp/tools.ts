@@ -31,7 +31,8 @@ const query = Type.String({ minLength: 1, description: 'One SQL statement of Pos
 const params = Type.Optional(
   Type.Array(Type.Unknown(), {
     maxItems: 1_000,
-    description: 'Values for $1 … $n. Never write values of others into the statement itself.',
+    description:
+      'Values for $1 … $n. Send integers beyond 2^53 as strings. Never write values of others into the statement itself.',
   }),
 );
 const closed = { additionalProperties: false };
