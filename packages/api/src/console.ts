@@ -122,12 +122,23 @@ export const ConsoleSetPassword = Type.Object(
   { password, code: Type.Optional(secret), current_password: Type.Optional(password) },
   closed,
 );
+/** Shown to others: besides control characters, those are refused that change the direction of the text around them. */
+const personName = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  pattern:
+    '^(?=.*\\S)[^\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]*$',
+  description: '1 to 100 characters, not only spaces, without control and invisible characters.',
+});
+/** null: no name. */
+export const ConsoleChangeProfile = Type.Object({ name: Type.Union([personName, Type.Null()]) }, closed);
 export const ConsoleUseCode = Type.Object({ code: secret }, closed);
 export const ConsoleProfileResponse = success({
   person: Type.Object(
     {
       id: Type.String(),
       email: Type.String(),
+      name: Type.Union([Type.String(), Type.Null()]),
       has_password: Type.Boolean(),
       has_second_factor: Type.Boolean(),
     },
@@ -143,6 +154,7 @@ export type ConsoleInvitationResponse = Static<typeof ConsoleInvitationResponse>
 export type ConsoleAccept = Static<typeof ConsoleAccept>;
 export type ConsoleRecover = Static<typeof ConsoleRecover>;
 export type ConsoleSetPassword = Static<typeof ConsoleSetPassword>;
+export type ConsoleChangeProfile = Static<typeof ConsoleChangeProfile>;
 export type ConsoleUseCode = Static<typeof ConsoleUseCode>;
 export type ConsoleProfileResponse = Static<typeof ConsoleProfileResponse>;
 

@@ -20,6 +20,9 @@ export const Member = Type.Object(
   {
     id: Type.String(),
     email: Type.String(),
+    name: Type.Union([Type.String(), Type.Null()], {
+      description: 'What the person calls themselves. Only the email address is proved. null: no name.',
+    }),
     role: RoleName,
     projects,
     has_second_factor: Type.Boolean(),

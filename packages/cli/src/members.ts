@@ -48,14 +48,14 @@ async function list(options: ApiOptions): Promise<void> {
   const answer = await callApi<MembersResponse>(options, 'GET', ['account', 'members']);
   const rows = [
     ...answer.members.map(({ joined_at: since, ...one }) => ({ ...one, since })),
-    ...answer.invitations.map((one) => ({ ...one, since: 'invited' })),
-  ].map(({ email, role, projects, since }) => ({
-    ...{ email, role, projects: projects?.join(', ') ?? 'all', since },
+    ...answer.invitations.map((one) => ({ ...one, name: null, since: 'invited' })),
+  ].map(({ email, name, role, projects, since }) => ({
+    ...{ email, name: name ?? '', role, projects: projects?.join(', ') ?? 'all', since },
   }));
   showList(options, answer, rows, {
     table: () =>
       formatTable(
-        ['email', 'role', 'projects', 'since'].map((title) => ({ title })),
+        ['email', 'name', 'role', 'projects', 'since'].map((title) => ({ title })),
         rows.map((row) => Object.values(row)),
       ),
     empty: 'The account has no members. Invite one: rowhouse members invite <email> --role <role>',

@@ -102,6 +102,37 @@ describe('an invitation', () => {
     ).toEqual([404, 'account_not_found']);
   });
 
+  it('is accepted without a password by somebody who is signed in, for the own address only, once', async () => {
+    const [first, second] = [await openAccount('Own'), await openAccount('Joined')];
+    const { page, id } = await join(first, 'joins@example.com', 'owner');
+    const { page: stranger } = await join(first, 'stranger@example.com', 'viewer');
+    const code = await invite(second, { email: 'Joins@Example.com', role: 'developer' });
+    const joinAs = (by: Page, given = code) =>
+      by.call('POST', '/console/person/invitation', { body: { code: given }, headers: fromElsewhere() });
+    expect(outcome(await joinAs(stranger))).toEqual([403, 'forbidden']);
+    expect(outcome(await joinAs(await newPage()))).toEqual([401, 'session_required']);
+    expect(outcome(await joinAs(page, 'rh_invite_nothing'))).toEqual([400, 'invalid_code']);
+    const answers = await Promise.all([joinAs(page), joinAs(page), joinAs(page)]);
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(outcome(await joinAs(page))).toEqual([400, 'invalid_code']);
+    // The session goes on there.
+    expect((await page.call('GET', '/console/session')).body).toMatchObject({
+      role: 'developer',
+      account: { name: 'Joined' },
+    });
+    expect(await membersOf(second)).toEqual([expect.objectContaining({ id, role: 'developer' })]);
+    const { entries } = (await call(second, 'GET', '/audit')).body;
+    expect(entries[0]).toMatchObject({
+      ...{ action: 'member.join', target: id, outcome: 'done' },
+      actor: { kind: 'person', id, name: 'joins@example.com' },
+    });
+    expect(JSON.stringify(entries)).not.toContain(code);
+    // Nobody but the invited one got in, and an account key is no person.
+    const byKey = await newPage();
+    await byKey.signIn({ api_key: first });
+    expect(outcome(await joinAs(byKey))).toEqual([403, 'forbidden']);
+  });
+
   it('opens the session of who accepts it, in that account', async () => {
     const key = await openAccount('Opening');
     const page = await newPage();
@@ -129,6 +160,46 @@ describe('an invitation', () => {
     expect(JSON.stringify(body)).not.toContain(code);
     expect((await call(key, 'DELETE', `/account/invitations/${body.invitations[0].id}`)).status).toBe(200);
     expect(outcome(await accept(await newPage(), code))).toEqual([400, 'invalid_code']);
+  });
+});
+
+describe('the name of a person', () => {
+  it('is shown to the members of the account, recorded, and can be removed', async () => {
+    const key = await openAccount('Names');
+    const { page, id } = await join(key, 'grace@names.example', 'viewer');
+    const change = (name: unknown) => page.call('PATCH', '/console/person', { body: { name } });
+    const seen = async () => [
+      (await page.call('GET', '/console/person')).body.person.name,
+      ((await membersOf(key))[0] as unknown as { name: string | null }).name,
+    ];
+    expect(await seen()).toEqual([null, null]);
+    expect((await change('  Grace Hopper 葛麗絲  ')).status).toBe(200);
+    expect(await seen()).toEqual(['Grace Hopper 葛麗絲', 'Grace Hopper 葛麗絲']);
+    const { entries } = (await call(key, 'GET', '/audit')).body;
+    expect(entries[0]).toMatchObject({
+      ...{ action: 'person.name', target: id, details: { name: 'Grace Hopper 葛麗絲' } },
+      actor: { kind: 'person', name: 'grace@names.example' },
+    });
+    expect((await change(null)).status).toBe(200);
+    expect(await seen()).toEqual([null, null]);
+  });
+
+  it('has 1 to 100 characters, none of which hides or reverses others', async () => {
+    const key = await openAccount('Strict names');
+    const { page } = await join(key, 'strict@names.example', 'viewer');
+    const change = (body: object) => page.call('PATCH', '/console/person', { body });
+    const bad = ['', '   ', 'x'.repeat(101), 'a\nb', 'a\u0000b', 'a\u202eb', 'a\u200bb', 'a\u2066b', 7];
+    for (const name of bad)
+      expect(outcome(await change({ name })), JSON.stringify(name)).toEqual([400, 'invalid_request']);
+    expect(outcome(await change({}))).toEqual([400, 'invalid_request']);
+    expect(outcome(await change({ name: 'x', email: 'y@example.com' }))).toEqual([400, 'invalid_request']);
+    expect((await change({ name: 'x'.repeat(100) })).status).toBe(200);
+    const byKey = await newPage();
+    await byKey.signIn({ api_key: key });
+    expect(outcome(await byKey.call('PATCH', '/console/person', { body: { name: 'x' } }))).toEqual([
+      403,
+      'forbidden',
+    ]);
   });
 });
 

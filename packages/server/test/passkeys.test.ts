@@ -89,6 +89,10 @@ describe('a passkey', () => {
     const rename = (by: Page) => by.call('PATCH', path, { body: { name: 'Phone' } });
     expect(outcome(await rename(other))).toEqual([404, 'key_not_found']);
     expect((await rename(page)).body.passkey.name).toBe('Phone');
+    const { entries } = (await rowhouse.call('GET', `${api}/audit`, { key })).body;
+    expect(entries).toContainEqual(
+      expect.objectContaining({ action: 'person.passkey_renamed', details: { name: 'Phone' } }),
+    );
     expect(outcome(await other.call('DELETE', path))).toEqual([404, 'key_not_found']);
     expect((await page.call('DELETE', path)).status).toBe(200);
     expect(outcome((await use(authenticator.sign(await ask()))).answer)).toEqual(refused);

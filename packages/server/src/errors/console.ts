@@ -61,6 +61,10 @@ export const consoleErrors = {
     new RowhouseError('member_not_found', `The account has no member or invitation "${clip(id)}".`, {
       hint: 'List the members with GET /api/dbaas/v2/account/members.',
     }),
+  invitedOther: (invited: string, own: string) =>
+    new RowhouseError('forbidden', `This invitation is for ${clip(invited)}, and you are ${clip(own)}.`, {
+      hint: 'Sign out, and open the link again. Or ask for an invitation to your own address.',
+    }),
   personNotFound: (email: string) =>
     new RowhouseError('member_not_found', `Nobody has the email address "${clip(email)}".`, {
       hint: 'Check the address, or invite the person: rowhouse members invite <email> --role <role>.',
@@ -76,7 +80,7 @@ export const consoleErrors = {
       'second_factor_required',
       'You have a second factor, and this session has not proved it.',
       {
-        hint: 'Sign in again with your passkey, then change your ways to sign in. If the passkey is lost, ask the operator for a new password that resets the second factor.',
+        hint: 'Use your passkey: POST /console/session/confirm, or sign in again with it. If the passkey is lost, ask the operator for a new password that resets the second factor.',
       },
     ),
   wrongFactor: () =>

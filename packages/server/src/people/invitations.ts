@@ -8,7 +8,7 @@ import { errors } from '../errors.ts';
 import type { AccountCaller } from '../keys/caller.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
-import { readNewEmail } from '../users/emails.ts';
+import { readEmail, readNewEmail } from '../users/emails.ts';
 import { countInvitation } from './attempts.ts';
 import type { PeopleMail } from './mail.ts';
 import { maxMembers, requireRank, resolveProjects } from './members.ts';
@@ -185,6 +185,17 @@ export async function acceptAsNew(
     if (!made) throw errors.personExists();
     return made.id;
   });
+}
+
+/** Somebody who is signed in, in whatever way. The invitation must be for their own address. */
+export async function acceptSignedIn(
+  deps: Deps,
+  code: string,
+  person: { id: string; email: string },
+): Promise<{ accountId: string }> {
+  const { email } = await openInvitation(deps, code);
+  if (readEmail(email).key !== readEmail(person.email).key) throw errors.invitedOther(email, person.email);
+  return acceptAs(deps, code, person.id);
 }
 
 /** A person who has proved to be one. The address may be another one than the invited one: the link is the proof. */

@@ -14,6 +14,7 @@ type Deps = { control: Control };
 type Row = {
   id: string;
   email: string;
+  name: string | null;
   role: Role;
   projects: string[] | null;
   hasSecondFactor: boolean;
@@ -23,7 +24,7 @@ type Row = {
 
 /** `projects`: their slugs. */
 const columns = sql`
-  people.id, people.email, members.role, ${hasFactor} as "hasSecondFactor", members.created_at as "joinedAt",
+  people.id, people.email, people.name, members.role, ${hasFactor} as "hasSecondFactor", members.created_at as "joinedAt",
   people.last_sign_in_at as "lastSignInAt",
   case when members.projects is not null then (
     select coalesce(array_agg(slug order by slug), '{}') from projects

@@ -1,4 +1,4 @@
-// What a person does with the own data: password, address.
+// What a person does with the own data: name, password, address.
 import type { Role } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors.ts';
@@ -16,6 +16,7 @@ const emailMinutes = 60;
 export type Profile = Readonly<{
   id: string;
   email: string;
+  name: string | null;
   hasPassword: boolean;
   hasSecondFactor: boolean;
   accounts: readonly { id: string; name: string; role: Role }[];
@@ -23,7 +24,7 @@ export type Profile = Readonly<{
 
 export async function getProfile(control: Control, personId: string): Promise<Profile> {
   const [row] = await control.query<Profile>(sql`
-    select people.id, people.email, people.password_hash is not null as "hasPassword",
+    select people.id, people.email, people.name, people.password_hash is not null as "hasPassword",
            people.totp_confirmed_at is not null as "hasSecondFactor",
            coalesce((
              select json_agg(json_build_object('id', accounts.id, 'name', accounts.name, 'role', members.role)
@@ -33,6 +34,10 @@ export async function getProfile(control: Control, personId: string): Promise<Pr
     from people where people.id = ${personId}`);
   if (!row) throw errors.sessionRequired();
   return row;
+}
+
+export async function changeName(control: Control, personId: string, name: string | null): Promise<void> {
+  await control.change(sql`update people set name = ${name} where id = ${personId}`);
 }
 
 /** All sessions of the person end, except the one that asks. */

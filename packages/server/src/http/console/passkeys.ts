@@ -74,10 +74,12 @@ export function passkeyRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: { id: string }; Body: RenamePasskey }>(
     '/person/passkeys/:id',
     { bodyLimit, onRequest, schema: { body: RenamePasskey, response: { 200: PasskeyResponse } } },
-    async (request): Promise<PasskeyResponse> => ({
-      ok: true,
-      passkey: await renamePasskey(deps, personOf(request).id, request.params.id, request.body.name),
-    }),
+    async (request): Promise<PasskeyResponse> => {
+      const person = personOf(request);
+      const passkey = await renamePasskey(deps, person.id, request.params.id, request.body.name);
+      await notePerson(deps, request, person, 'person.passkey_renamed', { name: passkey.name });
+      return { ok: true, passkey };
+    },
   );
 
   app.delete<{ Params: { id: string } }>(

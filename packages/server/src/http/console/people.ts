@@ -2,6 +2,7 @@
 import {
   ConsoleAccept,
   ConsoleBeginFactor,
+  ConsoleChangeProfile,
   ConsoleEndedResponse,
   ConsoleFactorResponse,
   ConsoleInvitationResponse,
@@ -17,9 +18,15 @@ import {
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../../errors.ts';
 import { countEmailChange, countRecovery } from '../../people/attempts.ts';
-import { acceptAs, acceptAsNew, openInvitation } from '../../people/invitations.ts';
+import { acceptAs, acceptAsNew, acceptSignedIn, openInvitation } from '../../people/invitations.ts';
 import { provePassword } from '../../people/passwords.ts';
-import { changePassword, confirmEmailChange, getProfile, startEmailChange } from '../../people/profile.ts';
+import {
+  changeName,
+  changePassword,
+  confirmEmailChange,
+  getProfile,
+  startEmailChange,
+} from '../../people/profile.ts';
 import { recover, startRecovery } from '../../people/recovery.ts';
 import {
   beginFactor,
@@ -28,8 +35,10 @@ import {
   replaceRecoveryCodes,
   requireOwnFactor,
 } from '../../people/second-factor.ts';
+import { switchAccount } from '../../people/sessions.ts';
 import { provePerson } from '../../people/sign-in.ts';
 import { readEmail, readNewEmail } from '../../users/emails.ts';
+import { whoOf, write } from '../audited.ts';
 import type { Deps } from '../deps.ts';
 import { identifySession, sessionOf } from './identify.ts';
 import { notePerson } from './note-person.ts';
@@ -125,9 +134,41 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
     { onRequest, schema: { response: { 200: ConsoleProfileResponse } } },
     async (request): Promise<ConsoleProfileResponse> => {
       const profile = await getProfile(deps.control, person(request).id);
-      const { id, email, hasPassword, hasSecondFactor, accounts } = profile;
-      const own = { id, email, has_password: hasPassword, has_second_factor: hasSecondFactor };
+      const { id, email, name, hasPassword, hasSecondFactor, accounts } = profile;
+      const own = { id, email, name, has_password: hasPassword, has_second_factor: hasSecondFactor };
       return { ok: true, person: own, accounts: [...accounts] };
+    },
+  );
+
+  app.patch<{ Body: ConsoleChangeProfile }>(
+    '/person',
+    { bodyLimit, onRequest, schema: { body: ConsoleChangeProfile, response: { 200: ConsoleEndedResponse } } },
+    async (request): Promise<ConsoleEndedResponse> => {
+      const name = request.body.name?.trim() ?? null;
+      await changeName(deps.control, person(request).id, name);
+      await notePerson(deps, request, person(request), 'person.name', { name });
+      return { ok: true };
+    },
+  );
+
+  /** For somebody who is signed in, with or without a password. The session goes on in the new account. */
+  app.post<{ Body: ConsoleOpenInvitation }>(
+    '/person/invitation',
+    {
+      ...{ bodyLimit, onRequest },
+      schema: { body: ConsoleOpenInvitation, response: { 200: ConsoleEndedResponse } },
+    },
+    async (request): Promise<ConsoleEndedResponse> => {
+      const { id } = person(request);
+      const { accountId } = await attempts.try(whoTries(request.ip), () =>
+        acceptSignedIn(people, request.body.code, person(request)),
+      );
+      await switchAccount(deps, sessionOf(request), accountId);
+      await write(deps, {
+        ...{ ...whoOf(request), accountId, action: 'member.join', target: id },
+        ...{ project: null, details: null, outcome: 'done', error: null },
+      });
+      return { ok: true };
     },
   );
 
