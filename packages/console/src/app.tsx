@@ -5,7 +5,6 @@ import { Router } from 'wouter';
 import { queryClient } from './api/queries.ts';
 import { Routes } from './routes.tsx';
 import { ConfirmDialog } from './session/confirm-dialog.tsx';
-import { DiscardDialog } from './session/discard-dialog.tsx';
 import {
   followLinks,
   type Session,
@@ -19,6 +18,8 @@ import { SessionContext, useSessionState } from './session/use-session.ts';
 import { Crash } from './shell/crash.tsx';
 import { Shell } from './shell/shell.tsx';
 import { ErrorState } from './ui/error-state.tsx';
+import { guardHistory, guardNavigation } from './ui/leaving.ts';
+import { QuestionDialog } from './ui/question-dialog.tsx';
 import { Skeleton } from './ui/skeleton.tsx';
 import { Toasts } from './ui/toast.tsx';
 import { forgetActing } from './users/acting.ts';
@@ -37,7 +38,7 @@ export function App() {
   const state = useSessionState();
   useEffect(() => {
     void start();
-    const stops = [followLinks(), watchSession()];
+    const stops = [followLinks(), watchSession(), guardHistory()];
     return () => {
       for (const stop of stops) stop();
     };
@@ -48,7 +49,7 @@ export function App() {
       <Suspense fallback={null}>
         <Page state={state} />
       </Suspense>
-      <DiscardDialog />
+      <QuestionDialog />
     </QueryClientProvider>
   );
 }
@@ -90,7 +91,7 @@ function Console({ session }: { session: Session }) {
   }, [session]);
   return (
     <SessionContext value={session}>
-      <Router base="/console">
+      <Router base="/console" aroundNav={guardNavigation}>
         <Shell>
           <Crash>
             <Suspense fallback={<Skeleton lines={8} />}>

@@ -265,12 +265,13 @@ inBrowsers('an import', (name) => {
     await expect.poll(async () => (await uploads()).length).toBe(1);
     expect(await asksBeforeLeaving(page)).toBe(true);
     await page.keyboard.press('Escape');
-    const asked = dialog('Stop the upload');
+    const asked = dialog('Close “Import a project”?');
+    await asked.getByText('The upload stops, and what was sent so far is deleted.').waitFor();
     await expectLooks(page, name, 'import-leave');
     expect(await uploads()).toHaveLength(1);
-    await asked.getByRole('button', { name: 'Stop the upload' }).click();
+    await asked.getByRole('button', { name: 'Close and discard' }).click();
     await dialog('Import a project').waitFor({ state: 'detached' });
-    expect(await asksBeforeLeaving(page)).toBe(false);
+    await expect.poll(() => asksBeforeLeaving(page)).toBe(false);
     await expect.poll(uploads).toEqual([]);
     await page.unrouteAll();
   });

@@ -1,14 +1,14 @@
 // The own account: its name, what it requires of members, what it may use.
 import type { Account as AccountFacts, ChangeOwnAccount, OwnAccountResponse } from '@rowhouse/api';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { api } from '../api/request.ts';
 import { mayManageAccount } from '../session/may.ts';
 import { refresh } from '../session/session.ts';
 import { useSession } from '../session/use-session.ts';
-import { Button } from '../ui/button.tsx';
 import { ErrorNote, ErrorState } from '../ui/error-state.tsx';
 import { CheckField, Field } from '../ui/field.tsx';
+import { FormPanel } from '../ui/form-panel.tsx';
 import { formatMb, formatNumber } from '../ui/format.ts';
 import { Page, Section } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
@@ -71,23 +71,17 @@ function useChange() {
 function Name({ account }: { account: AccountFacts }) {
   const [name, setName] = useState(account.name);
   const save = useChange();
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    save.mutate({ name: name.trim() });
-  };
-  const isSame = name.trim() === '' || name.trim() === account.name;
   return (
-    <Section title="Name">
-      <form className="panel panel-pad stack" onSubmit={submit}>
-        {save.error ? <ErrorNote error={save.error} /> : null}
-        <Field label="Name" isLabelHidden value={name} onChange={setName} maxLength={100} required />
-        <div className="row">
-          <Button kind="primary" type="submit" isBusy={save.isPending} disabled={isSame}>
-            Save
-          </Button>
-        </div>
-      </form>
-    </Section>
+    <FormPanel
+      title="Name"
+      error={save.error}
+      isBusy={save.isPending}
+      isChanged={name !== account.name}
+      isReady={name.trim() !== '' && name.trim() !== account.name}
+      onSubmit={() => save.mutate({ name: name.trim() })}
+    >
+      <Field label="Name" isLabelHidden value={name} onChange={setName} maxLength={100} required />
+    </FormPanel>
   );
 }
 

@@ -1,16 +1,14 @@
 import type { IssuedAccountKeyResponse, Role } from '@rowhouse/api';
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { roleTexts } from '../people/role-texts.ts';
 import { rolesBelow } from '../session/may.ts';
 import { useSession } from '../session/use-session.ts';
-import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
 import { ExpiresField, expiresToBody } from '../ui/expires-field.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 
 type Props = { onIssued: (answer: IssuedAccountKeyResponse) => void; onClose: () => void };
 
@@ -26,38 +24,33 @@ export function IssueAccountKey({ onIssued, onClose }: Props) {
     },
     onSuccess: onIssued,
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    issue.mutate();
-  };
   return (
-    <Dialog title="New account key" onClose={onClose}>
-      <form className="stack" onSubmit={submit}>
-        {issue.error ? <ErrorNote error={issue.error} /> : null}
-        <Field
-          label="Name"
-          value={name}
-          onChange={setName}
-          required
-          autoFocus
-          maxLength={100}
-          placeholder="ci"
-        />
-        <SelectField
-          label="Role"
-          value={role}
-          onChange={(next) => setRole(next as Role)}
-          options={rolesBelow(useSession())}
-          help={roleTexts[role]}
-        />
-        <ExpiresField value={expires} onChange={setExpires} />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" isBusy={issue.isPending} disabled={name.trim() === ''}>
-            Create key
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="New account key"
+      action="Create key"
+      error={issue.error}
+      isBusy={issue.isPending}
+      isReady={name.trim() !== ''}
+      onSubmit={() => issue.mutate()}
+      onClose={onClose}
+    >
+      <Field
+        label="Name"
+        value={name}
+        onChange={setName}
+        required
+        autoFocus
+        maxLength={100}
+        placeholder="ci"
+      />
+      <SelectField
+        label="Role"
+        value={role}
+        onChange={(next) => setRole(next as Role)}
+        options={rolesBelow(useSession())}
+        help={roleTexts[role]}
+      />
+      <ExpiresField value={expires} onChange={setExpires} />
+    </FormDialog>
   );
 }

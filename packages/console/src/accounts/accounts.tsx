@@ -16,6 +16,7 @@ import { Page } from '../ui/page.tsx';
 import { ShowMore } from '../ui/show-more.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { Tabs } from '../ui/tabs.tsx';
+import { useParam } from '../ui/use-param.ts';
 import { AccountActions } from './account-actions.tsx';
 import { CreateAccount } from './create-account.tsx';
 import { RecoverPerson } from './recover-person.tsx';
@@ -61,7 +62,7 @@ export function Accounts() {
 }
 
 function AccountList({ status, onChanged }: { status: 'live' | 'deleted'; onChanged: () => unknown }) {
-  const [search, setSearch] = useState('');
+  const [search, setSearch] = useParam('search');
   const words = useDeferredValue(search.trim());
   const found = useInfiniteQuery({
     queryKey: ['accounts', status, words],

@@ -1,13 +1,11 @@
 import type { CreatedAccountResponse } from '@rowhouse/api';
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { InvitationLine } from '../people/invitation-link.tsx';
-import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
 import { Field } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 import { Secret, SecretDialog } from '../ui/secret-dialog.tsx';
 import { LimitsFields, noLimits, toBody } from './limits-fields.tsx';
 
@@ -26,34 +24,29 @@ export function CreateAccount({ onCreated, onClose }: Props) {
     },
     onSuccess: () => void onCreated(),
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    create.mutate();
-  };
   if (create.data) return <Created answer={create.data} email={email.trim()} onClose={onClose} />;
   return (
-    <Dialog title="New account" onClose={onClose}>
-      <form className="stack" onSubmit={submit}>
-        {create.error ? <ErrorNote error={create.error} /> : null}
-        <Field label="Name" value={name} onChange={setName} required autoFocus maxLength={100} />
-        <Field
-          label="Email address of the first owner"
-          type="email"
-          value={email}
-          onChange={setEmail}
-          autoComplete="off"
-          maxLength={508}
-          help="Optional: they get a link by mail, or you get it to send. In any case you get the first key of the account."
-        />
-        <LimitsFields value={limits} onChange={setLimits} />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" isBusy={create.isPending} disabled={name.trim() === ''}>
-            Create account
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="New account"
+      action="Create account"
+      error={create.error}
+      isBusy={create.isPending}
+      isReady={name.trim() !== ''}
+      onSubmit={() => create.mutate()}
+      onClose={onClose}
+    >
+      <Field label="Name" value={name} onChange={setName} required autoFocus maxLength={100} />
+      <Field
+        label="Email address of the first owner"
+        type="email"
+        value={email}
+        onChange={setEmail}
+        autoComplete="off"
+        maxLength={508}
+        help="Optional: they get a link by mail, or you get it to send. In any case you get the first key of the account."
+      />
+      <LimitsFields value={limits} onChange={setLimits} />
+    </FormDialog>
   );
 }
 

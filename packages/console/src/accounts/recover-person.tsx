@@ -1,13 +1,11 @@
 // A link for somebody who lost the password where no mail is sent, or the second factor. It is shown once.
 import type { RecoveryLinkResponse } from '@rowhouse/api';
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
-import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
 import { CheckField, Field } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 import { formatTime } from '../ui/format.ts';
 import { Secret, SecretDialog } from '../ui/secret-dialog.tsx';
 
@@ -21,10 +19,6 @@ export function RecoverPerson({ onClose }: { onClose: () => void }) {
       return once((options) => api.post<RecoveryLinkResponse>('people/recovery', body, options));
     },
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    recover.mutate();
-  };
   if (recover.data) {
     const { email: known, link, expires_at: until } = recover.data;
     const note = `Give this link only to that person. It works once, until ${formatTime(until)}, and is not shown again.`;
@@ -35,33 +29,32 @@ export function RecoverPerson({ onClose }: { onClose: () => void }) {
     );
   }
   return (
-    <Dialog title="Help somebody to sign in" onClose={onClose}>
-      <form className="stack" onSubmit={submit}>
-        {recover.error ? <ErrorNote error={recover.error} /> : null}
-        <p className="muted">A link with which a member of any account sets a new password.</p>
-        <Field
-          label="Email address"
-          type="email"
-          value={email}
-          onChange={setEmail}
-          required
-          autoFocus
-          autoComplete="off"
-          maxLength={508}
-        />
-        <CheckField
-          label="Also remove the second factor"
-          help="If it was lost. Also removes all passkeys, and disconnects the other provider. Make sure that it is really that person who asks."
-          checked={resetsFactor}
-          onChange={setResetsFactor}
-        />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" isBusy={recover.isPending} disabled={email.trim() === ''}>
-            Make a link
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Help somebody to sign in"
+      action="Make a link"
+      error={recover.error}
+      isBusy={recover.isPending}
+      isReady={email.trim() !== ''}
+      onSubmit={() => recover.mutate()}
+      onClose={onClose}
+    >
+      <p className="muted">A link with which a member of any account sets a new password.</p>
+      <Field
+        label="Email address"
+        type="email"
+        value={email}
+        onChange={setEmail}
+        required
+        autoFocus
+        autoComplete="off"
+        maxLength={508}
+      />
+      <CheckField
+        label="Also remove the second factor"
+        help="If it was lost. Also removes all passkeys, and disconnects the other provider. Make sure that it is really that person who asks."
+        checked={resetsFactor}
+        onChange={setResetsFactor}
+      />
+    </FormDialog>
   );
 }

@@ -14,6 +14,9 @@ export type Options = {
 };
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
 
+/** What the service wants to know again: who the person is, or also that they have their second factor. */
+export type Wanted = 'person' | 'factor';
+
 /** Set by the session, which this module does not import. */
 export const hooks = {
   token: (): string | null => null,
@@ -21,7 +24,7 @@ export const hooks = {
   actingToken: (_slug: string): string | null => null,
   onSessionEnded: () => {},
   /** Asks the person to prove who they are. Resolves to true when the request can be sent again. */
-  confirm: async (): Promise<boolean> => false,
+  confirm: async (_wanted: Wanted): Promise<boolean> => false,
 };
 
 export const apiBase = '/console/api/dbaas/v2';
@@ -47,14 +50,17 @@ export async function sessionRequest<T>(method: Method, path: string, body?: unk
   }
 }
 
+const wants: Record<string, Wanted> = { confirmation_required: 'person', second_factor_required: 'factor' };
+
 /** Sends it again after the person has proved who they are, if the service wants that. */
 export async function confirmed<T>(send: () => Promise<T>): Promise<T> {
   try {
     return await send();
   } catch (error) {
-    const isAsked = error instanceof ApiError && error.code === 'confirmation_required';
-    if (!isAsked || !(await hooks.confirm())) throw error;
-    return send();
+    const wanted = error instanceof ApiError ? wants[error.code] : undefined;
+    if (!wanted || !(await hooks.confirm(wanted))) throw error;
+    // Either can be missing, so the other one may be asked for next.
+    return wanted === 'person' ? confirmed(send) : send();
   }
 }
 
@@ -71,7 +77,7 @@ export async function open(method: Method, path: string, options: Options): Prom
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.code === 'session_required') hooks.onSessionEnded();
-    if (error.code !== 'confirmation_required' || !(await hooks.confirm())) throw error;
+    if (error.code !== 'confirmation_required' || !(await hooks.confirm('person'))) throw error;
     return send(method, url, options, path);
   }
 }

@@ -1,13 +1,11 @@
 import type { IssuedKeyResponse, Scope } from '@rowhouse/api';
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
-import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
 import { ExpiresField, expiresToBody } from '../ui/expires-field.tsx';
 import { CheckField, Field, SelectField } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 
 const scopes: Record<Scope, string> = {
   query: 'Run any SQL',
@@ -45,10 +43,6 @@ export function IssueKey({ slug, onIssued, onClose }: Props) {
     },
     onSuccess: onIssued,
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    issue.mutate();
-  };
   const toggle = (scope: Scope, isOn: boolean) => {
     const next = new Set(chosen);
     if (isOn) next.add(scope);
@@ -56,49 +50,48 @@ export function IssueKey({ slug, onIssued, onClose }: Props) {
     setChosen(next);
   };
   return (
-    <Dialog title="New key" onClose={onClose}>
-      <form className="stack" onSubmit={submit}>
-        {issue.error ? <ErrorNote error={issue.error} /> : null}
-        <Field label="Name" value={name} onChange={setName} required autoFocus placeholder="Nightly report" />
-        <SelectField
-          label="Kind"
-          value={kind}
-          onChange={setKind}
-          options={[
-            { value: 'scoped', label: 'For a server, with scopes' },
-            { value: 'publishable', label: 'Publishable, for browsers' },
-          ]}
-        />
-        {kind === 'scoped' ? (
-          <fieldset className="fieldset">
-            <legend className="field-label">Scopes</legend>
-            {scopeNames.map((scope) => (
-              <CheckField
-                key={scope}
-                label={scope}
-                help={scopes[scope]}
-                checked={chosen.has(scope)}
-                onChange={(isOn) => toggle(scope, isOn)}
-              />
-            ))}
-          </fieldset>
-        ) : null}
-        <Field
-          label="Only these tables"
-          value={tables}
-          onChange={setTables}
-          placeholder="all tables"
-          help="Separate names with commas."
-          mono
-        />
-        <ExpiresField value={expires} onChange={setExpires} />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" isBusy={issue.isPending} disabled={name.trim() === ''}>
-            Create key
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="New key"
+      action="Create key"
+      error={issue.error}
+      isBusy={issue.isPending}
+      isReady={name.trim() !== ''}
+      onSubmit={() => issue.mutate()}
+      onClose={onClose}
+    >
+      <Field label="Name" value={name} onChange={setName} required autoFocus placeholder="Nightly report" />
+      <SelectField
+        label="Kind"
+        value={kind}
+        onChange={setKind}
+        options={[
+          { value: 'scoped', label: 'For a server, with scopes' },
+          { value: 'publishable', label: 'Publishable, for browsers' },
+        ]}
+      />
+      {kind === 'scoped' ? (
+        <fieldset className="fieldset">
+          <legend className="field-label">Scopes</legend>
+          {scopeNames.map((scope) => (
+            <CheckField
+              key={scope}
+              label={scope}
+              help={scopes[scope]}
+              checked={chosen.has(scope)}
+              onChange={(isOn) => toggle(scope, isOn)}
+            />
+          ))}
+        </fieldset>
+      ) : null}
+      <Field
+        label="Only these tables"
+        value={tables}
+        onChange={setTables}
+        placeholder="all tables"
+        help="Separate names with commas."
+        mono
+      />
+      <ExpiresField value={expires} onChange={setExpires} />
+    </FormDialog>
   );
 }

@@ -1,12 +1,19 @@
-// The page of an invitation: who invites whom, to which account and with which role. A new person chooses a password; one who
-// exists enters the present one.
+// The page of an invitation: who invites whom, to which account and with which role. A new person chooses a password. One who
+// exists enters the present one, or is signed in already, in whatever way.
 import type { ConsoleInvitationResponse } from '@rowhouse/api';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { sessionRequest } from '../api/request.ts';
 import { CodeField } from '../session/code-field.tsx';
 import { PasswordField } from '../session/password-field.tsx';
-import { enter, type NewSession, start } from '../session/session.ts';
+import {
+  enter,
+  findOpenSession,
+  joinSignedIn,
+  type NewSession,
+  signInFirst,
+  start,
+} from '../session/session.ts';
 import { SignInCard } from '../session/sign-in-card.tsx';
 import { attemptLabel, useAttempt } from '../session/use-attempt.ts';
 import { Button } from '../ui/button.tsx';
@@ -21,18 +28,59 @@ export function AcceptInvitation({ code }: { code: string }) {
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,
   });
-  if (!data) {
+  const { data: session } = useQuery({
+    queryKey: ['invited-session', code],
+    queryFn: findOpenSession,
+    // Whoever signs in meanwhile is somebody else.
+    gcTime: 0,
+  });
+  if (!data || session === undefined) {
     return error ? (
       <SignInCard title="Invitation" error={error} foot={<Leave />} />
     ) : (
       <SignInCard title="Invitation" about="Reading the invitation…" />
     );
   }
-  return <Accept code={code} invitation={data} />;
+  const own = session?.person?.email ?? null;
+  const isOwn = own?.toLowerCase() === data.email.toLowerCase();
+  return isOwn ? (
+    <JoinSignedIn code={code} invitation={data} />
+  ) : (
+    <Accept code={code} invitation={data} own={own} />
+  );
 }
 
-function Accept({ code, invitation }: { code: string; invitation: ConsoleInvitationResponse }) {
-  const { email, role, account, is_known: isKnown, invited_by: inviter } = invitation;
+type Props = { code: string; invitation: ConsoleInvitationResponse };
+
+function JoinSignedIn({ code, invitation }: Props) {
+  const { error, isBusy, run } = useAttempt();
+  return (
+    <SignInCard
+      title={`Join ${invitation.account.name}`}
+      about={<About invitation={invitation} />}
+      error={error}
+      onSubmit={() => void run(() => joinSignedIn(code))}
+      foot={<Leave />}
+    >
+      <p className="muted">You are signed in as {invitation.email}.</p>
+      <Button kind="primary" type="submit" isBusy={isBusy} isWide>
+        Join
+      </Button>
+    </SignInCard>
+  );
+}
+
+function About({ invitation: { role, invited_by: inviter } }: Pick<Props, 'invitation'>) {
+  return (
+    <>
+      {inviter ?? 'An admin of the account'} invites you as <b>{role}</b>. {roleTexts[role]}
+    </>
+  );
+}
+
+/** `own`: as who else this browser is signed in. */
+function Accept({ code, invitation, own }: Props & { own: string | null }) {
+  const { email, account, is_known: isKnown } = invitation;
   const [password, setPassword] = useState(noPassword);
   const [factor, setFactor] = useState('');
   const [needsFactor, setNeedsFactor] = useState(false);
@@ -52,14 +100,20 @@ function Accept({ code, invitation }: { code: string; invitation: ConsoleInvitat
   return (
     <SignInCard
       title={`Join ${account.name}`}
-      about={
-        <>
-          {inviter ?? 'An admin of the account'} invites you as <b>{role}</b>. {roleTexts[role]}
-        </>
-      }
+      about={<About invitation={invitation} />}
+      reason={own ? `You are signed in as ${own}. This invitation is for ${email}.` : null}
       error={error}
       onSubmit={() => void accept()}
-      foot={<Leave />}
+      foot={
+        <>
+          {isKnown ? (
+            <Button isWide onClick={() => signInFirst(code)}>
+              Sign in another way
+            </Button>
+          ) : null}
+          <Leave />
+        </>
+      }
     >
       <Field
         label="Email address"

@@ -1,12 +1,10 @@
 import type { InvitedResponse } from '@rowhouse/api';
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
-import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
 import { Field } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 import { isChosen, type RoleChoice, RoleFields, toBody } from './role-fields.tsx';
 
 type Props = { onInvited: (answer: InvitedResponse) => void; onClose: () => void };
@@ -22,38 +20,28 @@ export function InviteMember({ onInvited, onClose }: Props) {
       ),
     onSuccess: onInvited,
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    invite.mutate();
-  };
   return (
-    <Dialog title="Invite a member" onClose={onClose}>
-      <form className="stack" onSubmit={submit}>
-        {invite.error ? <ErrorNote error={invite.error} /> : null}
-        <Field
-          label="Email address"
-          type="email"
-          value={email}
-          onChange={setEmail}
-          required
-          autoFocus
-          autoComplete="off"
-          maxLength={508}
-          placeholder="ada@example.com"
-        />
-        <RoleFields value={choice} onChange={setChoice} />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind="primary"
-            type="submit"
-            isBusy={invite.isPending}
-            disabled={email.trim() === '' || !isChosen(choice)}
-          >
-            Invite
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Invite a member"
+      action="Invite"
+      error={invite.error}
+      isBusy={invite.isPending}
+      isReady={email.trim() !== '' && isChosen(choice)}
+      onSubmit={() => invite.mutate()}
+      onClose={onClose}
+    >
+      <Field
+        label="Email address"
+        type="email"
+        value={email}
+        onChange={setEmail}
+        required
+        autoFocus
+        autoComplete="off"
+        maxLength={508}
+        placeholder="ada@example.com"
+      />
+      <RoleFields value={choice} onChange={setChoice} />
+    </FormDialog>
   );
 }

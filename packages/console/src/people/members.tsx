@@ -91,12 +91,15 @@ export function Members() {
 
 const columns = (ownId: string | undefined) => [
   {
-    title: 'Email',
-    cell: ({ id, email, has_second_factor }: Member) => (
-      <span className="row row-wrap">
-        {email}
-        {id === ownId ? <Badge tone="good">you</Badge> : null}
-        {has_second_factor ? <Badge tone="info">second factor</Badge> : null}
+    title: 'Member',
+    cell: ({ id, email, name, has_second_factor }: Member) => (
+      <span className="two-lines">
+        <span className="row row-wrap">
+          {name ?? email}
+          {id === ownId ? <Badge tone="good">you</Badge> : null}
+          {has_second_factor ? <Badge tone="info">second factor</Badge> : null}
+        </span>
+        {name ? <span className="faint">{email}</span> : null}
       </span>
     ),
   },

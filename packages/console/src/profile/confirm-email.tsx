@@ -3,9 +3,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { sessionRequest } from '../api/request.ts';
 import { refresh } from '../session/session.ts';
 import { useSession } from '../session/use-session.ts';
-import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 import { toast } from '../ui/toast.tsx';
 
 export function ConfirmEmail({ code, onClose }: { code: string; onClose: () => void }) {
@@ -21,20 +19,18 @@ export function ConfirmEmail({ code, onClose }: { code: string; onClose: () => v
     },
   });
   return (
-    <Dialog title="Use the new email address" onClose={onClose}>
-      <div className="stack">
-        {confirm.error ? <ErrorNote error={confirm.error} /> : null}
-        <p className="muted">
-          You opened the link that was sent to your new address. It replaces {person?.email}: you sign in with
-          it from now on.
-        </p>
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" isBusy={confirm.isPending} onClick={() => confirm.mutate()}>
-            Use it
-          </Button>
-        </DialogActions>
-      </div>
-    </Dialog>
+    <FormDialog
+      title="Use the new email address"
+      action="Use it"
+      error={confirm.error}
+      isBusy={confirm.isPending}
+      onSubmit={() => confirm.mutate()}
+      onClose={onClose}
+    >
+      <p className="muted">
+        You opened the link that was sent to your new address. It replaces {person?.email}: you sign in with
+        it from now on.
+      </p>
+    </FormDialog>
   );
 }

@@ -1,27 +1,63 @@
 // Another email address. It counts once a link that was sent to it has been opened.
-import { type FormEvent, useState } from 'react';
-import { sessionRequest } from '../api/request.ts';
+import type { ConsoleProfileResponse } from '@rowhouse/api';
+import { useState } from 'react';
+import { confirmed, sessionRequest } from '../api/request.ts';
 import { PasswordField } from '../session/password-field.tsx';
 import { attemptLabel, useAttempt } from '../session/use-attempt.ts';
 import { Button } from '../ui/button.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
 import { Field } from '../ui/field.tsx';
+import { FormPanel } from '../ui/form-panel.tsx';
 import { Section } from '../ui/page.tsx';
 
-export function EmailSection({ email }: { email: string }) {
+type Props = { person: ConsoleProfileResponse['person'] };
+
+/** Whoever has a second factor must have proved it in this session. */
+const change = (email: string, password: string) =>
+  confirmed(() => sessionRequest('POST', 'person/email', { email, password }));
+
+export function EmailSection({ person: { email, has_password: hasPassword } }: Props) {
   const [isOpen, setOpen] = useState(false);
   const [next, setNext] = useState('');
   const [password, setPassword] = useState('');
   const [sentTo, setSentTo] = useState<string | null>(null);
   const { error, isBusy, waitS, run } = useAttempt();
-  const submit = async (event: FormEvent) => {
-    event.preventDefault();
-    const to = next.trim();
-    if (await run(() => sessionRequest('POST', 'person/email', { email: to, password }))) return;
-    setSentTo(to);
+  const close = () => {
+    setNext('');
     setPassword('');
     setOpen(false);
   };
+  const submit = async () => {
+    const to = next.trim();
+    if (await run(() => change(to, password))) return;
+    setSentTo(to);
+    close();
+  };
+  if (isOpen) {
+    return (
+      <FormPanel
+        title="Email address"
+        action={attemptLabel('Send the link', waitS)}
+        error={error}
+        isBusy={isBusy}
+        isChanged={next !== '' || password !== ''}
+        isReady={waitS === 0 && password !== ''}
+        onSubmit={submit}
+        onCancel={close}
+      >
+        <Field
+          label="New email address"
+          type="email"
+          value={next}
+          onChange={setNext}
+          autoFocus
+          required
+          autoComplete="email"
+          maxLength={508}
+        />
+        <PasswordField value={password} onChange={setPassword} />
+      </FormPanel>
+    );
+  }
   return (
     <Section title="Email address">
       <div className="panel panel-pad stack">
@@ -30,33 +66,10 @@ export function EmailSection({ email }: { email: string }) {
             A link was sent to {sentTo}. Open it in this browser within an hour. Until then, {email} counts.
           </p>
         ) : null}
-        {isOpen ? (
-          <form className="stack" onSubmit={(event) => void submit(event)}>
-            {error ? <ErrorNote error={error} /> : null}
-            <Field
-              label="New email address"
-              type="email"
-              value={next}
-              onChange={setNext}
-              autoFocus
-              required
-              autoComplete="email"
-              maxLength={508}
-            />
-            <PasswordField value={password} onChange={setPassword} />
-            <div className="row">
-              <Button kind="primary" type="submit" isBusy={isBusy} disabled={waitS > 0 || password === ''}>
-                {attemptLabel('Send the link', waitS)}
-              </Button>
-              <Button onClick={() => setOpen(false)}>Cancel</Button>
-            </div>
-          </form>
-        ) : (
-          <div className="row row-wrap">
-            <span className="grow profile-email">{email}</span>
-            <Button onClick={() => setOpen(true)}>Change email address</Button>
-          </div>
-        )}
+        <div className="row row-wrap">
+          <span className="grow profile-email">{email}</span>
+          {hasPassword ? <Button onClick={() => setOpen(true)}>Change email address</Button> : null}
+        </div>
       </div>
     </Section>
   );

@@ -1,23 +1,25 @@
 // Passkeys: the list, a new one, another name, removal.
-import type { ConsoleWaysResponse, Passkey, PasskeysResponse } from '@rowhouse/api';
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import type { Passkey, PasskeysResponse } from '@rowhouse/api';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { confirmed, sessionRequest } from '../api/request.ts';
 import { useAttempt } from '../session/use-attempt.ts';
+import { useWays } from '../session/use-ways.ts';
+import { ActionsMenu } from '../ui/actions-menu.tsx';
 import { Button } from '../ui/button.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { Field } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
+import { formatAge } from '../ui/format.ts';
 import { List } from '../ui/list.tsx';
 import { Section } from '../ui/page.tsx';
 
 export function PasskeysSection() {
   const client = useQueryClient();
   const [name, setName] = useState('');
+  const [renamed, setRenamed] = useState<Passkey | null>(null);
   const { error, isBusy, run } = useAttempt();
-  const { data: ways } = useQuery({
-    queryKey: ['ways'],
-    queryFn: () => sessionRequest<ConsoleWaysResponse>('GET', 'ways'),
-  });
+  const ways = useWays();
   const { data } = useQuery({
     queryKey: ['passkeys'],
     queryFn: () => sessionRequest<PasskeysResponse>('GET', 'person/passkeys'),
@@ -25,11 +27,9 @@ export function PasskeysSection() {
   const reload = () => client.invalidateQueries({ queryKey: ['passkeys'] });
   const add = async (event: FormEvent) => {
     event.preventDefault();
-    const { addPasskey, isCancelled } = await import('../session/passkeys.ts');
+    const { addPasskey } = await import('../session/passkeys.ts');
     await run(async () => {
-      await confirmed(() => addPasskey(name.trim())).catch((problem: unknown) => {
-        if (!isCancelled(problem)) throw problem;
-      });
+      if (!(await confirmed(() => addPasskey(name.trim())))) return;
       setName('');
       await reload();
     });
@@ -39,19 +39,20 @@ export function PasskeysSection() {
       await confirmed(() => sessionRequest('DELETE', `person/passkeys/${id}`));
       await reload();
     });
-  const isHere = ways?.passkeys === location.origin && 'PublicKeyCredential' in window;
-  const columns = [
-    { title: 'Passkey', cell: (passkey: Passkey) => passkey.name },
-    { title: 'Last used', cell: ({ last_used_at: at }: Passkey) => at?.slice(0, 10) ?? 'never' },
-    {
-      title: '',
-      cell: ({ id, name: known }: Passkey) => (
-        <Button kind="ghost" aria-label={`Remove the passkey ${known}`} onClick={() => void remove(id)}>
-          Remove
-        </Button>
-      ),
-    },
-  ];
+  const actions = {
+    title: 'Actions',
+    isTitleHidden: true,
+    align: 'end' as const,
+    cell: (passkey: Passkey) => (
+      <ActionsMenu
+        of={passkey.name}
+        items={[
+          { label: 'Rename', onSelect: () => setRenamed(passkey) },
+          { label: 'Remove', isDanger: true, onSelect: () => void remove(passkey.id) },
+        ]}
+      />
+    ),
+  };
   return (
     <Section
       title="Passkeys"
@@ -60,30 +61,77 @@ export function PasskeysSection() {
       <div className="panel panel-pad stack">
         {error ? <ErrorNote error={error} /> : null}
         {data && data.passkeys.length > 0 ? (
-          <List label="Passkeys" columns={columns} items={data.passkeys} keyOf={({ id }) => id} />
+          <List
+            label="Passkeys"
+            columns={[...columns, actions]}
+            items={data.passkeys}
+            keyOf={({ id }) => id}
+          />
         ) : null}
-        {isHere ? (
-          <form className="row row-wrap" onSubmit={(event) => void add(event)}>
+        {ways?.hasPasskeys ? (
+          <form className="filter-line" onSubmit={(event) => void add(event)}>
             <Field
               label="Name of a new passkey"
+              isLabelHidden
               value={name}
               onChange={setName}
               required
               maxLength={100}
               placeholder="Laptop"
             />
-            <Button kind="primary" type="submit" isBusy={isBusy} disabled={name.trim() === ''}>
+            <Button type="submit" isBusy={isBusy} disabled={name.trim() === ''}>
               Add a passkey
             </Button>
           </form>
-        ) : (
-          <p className="muted">
-            {ways?.passkeys
-              ? `Passkeys work under ${ways.passkeys}/console/.`
-              : 'Passkeys need a host name of the console, which the operator sets.'}
-          </p>
-        )}
+        ) : null}
+        {ways && !ways.hasPasskeys ? <p className="muted">{whyNot(ways.passkeys)}</p> : null}
       </div>
+      {renamed ? <RenamePasskey passkey={renamed} onDone={reload} onClose={() => setRenamed(null)} /> : null}
     </Section>
   );
 }
+
+function whyNot(origin: string | null): string {
+  if (origin === null) return 'Passkeys need a host name of the console, which the operator sets.';
+  return origin === location.origin
+    ? 'This browser has no passkeys.'
+    : `Passkeys work under ${origin}/console/.`;
+}
+
+type RenameProps = { passkey: Passkey; onDone: () => unknown; onClose: () => void };
+
+function RenamePasskey({ passkey, onDone, onClose }: RenameProps) {
+  const [name, setName] = useState(passkey.name);
+  const rename = useMutation({
+    mutationFn: () => sessionRequest('PATCH', `person/passkeys/${passkey.id}`, { name: name.trim() }),
+    onSuccess: async () => {
+      await onDone();
+      onClose();
+    },
+  });
+  return (
+    <FormDialog
+      title={`Rename ${passkey.name}`}
+      action="Rename"
+      error={rename.error}
+      isBusy={rename.isPending}
+      isReady={name.trim() !== ''}
+      onSubmit={() => rename.mutate()}
+      onClose={onClose}
+    >
+      <Field label="Name" value={name} onChange={setName} required autoFocus maxLength={100} />
+    </FormDialog>
+  );
+}
+
+const columns = [
+  { title: 'Passkey', cell: ({ name }: Passkey) => name },
+  {
+    title: 'Added',
+    cell: ({ created_at: at }: Passkey) => <span className="faint">{formatAge(at)}</span>,
+  },
+  {
+    title: 'Last used',
+    cell: ({ last_used_at: at }: Passkey) => <span className="faint">{at ? formatAge(at) : 'never'}</span>,
+  },
+];

@@ -1,4 +1,4 @@
-// The own profile: email address, password, second factor, sessions. It works also while the account cannot be used.
+// The own profile: name, email address, password, second factor, sessions. It works also while the account cannot be used.
 import { useQuery } from '@tanstack/react-query';
 import { personQuery } from '../api/queries.ts';
 import { SessionList } from '../session/session-list.tsx';
@@ -10,6 +10,7 @@ import { Page, Section } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import './profile.css';
 import { EmailSection } from './email-section.tsx';
+import { NameSection } from './name-section.tsx';
 import { PasskeysSection } from './passkeys-section.tsx';
 import { PasswordSection } from './password-section.tsx';
 import { ProviderSection } from './provider-section.tsx';
@@ -22,8 +23,9 @@ export function Profile() {
   const { person, accounts } = data;
   return (
     <Page title="Profile" about={`You are signed in as ${person.email}.`}>
-      <EmailSection email={person.email} />
-      <PasswordSection email={person.email} />
+      <NameSection person={person} />
+      <EmailSection person={person} />
+      <PasswordSection person={person} />
       <SecondFactorSection person={person} />
       <PasskeysSection />
       <ProviderSection />

@@ -1,12 +1,10 @@
 // Asks for the password and a code, before something about the second factor changes.
-import { type FormEvent, type ReactNode, useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { CodeField } from '../session/code-field.tsx';
 import { HiddenUsername } from '../session/hidden-username.tsx';
 import { PasswordField } from '../session/password-field.tsx';
 import { attemptLabel, useAttempt } from '../session/use-attempt.ts';
-import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 
 type Props = {
   title: string;
@@ -21,30 +19,21 @@ export function ProveFactor({ title, action, email, children, onProve, onClose }
   const [password, setPassword] = useState('');
   const [code, setCode] = useState('');
   const { error, isBusy, waitS, run } = useAttempt();
-  const submit = async (event: FormEvent) => {
-    event.preventDefault();
-    await run(() => onProve({ password, code: code.trim() }));
-  };
   return (
-    <Dialog title={title} onClose={onClose}>
-      <form className="stack" onSubmit={(event) => void submit(event)}>
-        <p className="muted">{children}</p>
-        {error ? <ErrorNote error={error} /> : null}
-        <HiddenUsername email={email} />
-        <PasswordField value={password} onChange={setPassword} autoFocus />
-        <CodeField value={code} onChange={setCode} isFocused={false} />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind="primary"
-            type="submit"
-            isBusy={isBusy}
-            disabled={waitS > 0 || password === '' || code.trim() === ''}
-          >
-            {attemptLabel(action, waitS)}
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={title}
+      action={attemptLabel(action, waitS)}
+      error={error}
+      isBusy={isBusy}
+      isReady={waitS === 0 && password !== '' && code.trim() !== ''}
+      onSubmit={() => run(() => onProve({ password, code: code.trim() }))}
+      onClose={onClose}
+      isBrief
+    >
+      <p className="muted">{children}</p>
+      <HiddenUsername email={email} />
+      <PasswordField value={password} onChange={setPassword} autoFocus />
+      <CodeField value={code} onChange={setCode} isFocused={false} />
+    </FormDialog>
   );
 }

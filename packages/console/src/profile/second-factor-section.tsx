@@ -33,6 +33,9 @@ export function SecondFactorSection({ person }: Props) {
       <div className="panel panel-pad row row-wrap">
         <span className="grow">
           {person.has_second_factor ? <Badge tone="good">on</Badge> : <Badge>off</Badge>}
+          {person.has_password ? null : (
+            <span className="muted"> It goes with a password, and you have none.</span>
+          )}
         </span>
         {person.has_second_factor ? (
           <>
@@ -40,7 +43,7 @@ export function SecondFactorSection({ person }: Props) {
             <Button onClick={() => setOpen('turn-off')}>Turn off</Button>
           </>
         ) : (
-          <Button kind="primary" onClick={() => setOpen('set-up')}>
+          <Button disabled={!person.has_password} onClick={() => setOpen('set-up')}>
             Set up
           </Button>
         )}

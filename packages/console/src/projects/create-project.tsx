@@ -1,13 +1,13 @@
 // A new project: a name and a limit, then its key, which is shown this once, with programs that use it.
 import type { CreatedProjectResponse } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { useLocation } from 'wouter';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 import { Snippets } from '../ui/snippets.tsx';
 import { bodyOf, emptyProject, ProjectFields, ProjectKey } from './project-fields.tsx';
 
@@ -20,34 +20,24 @@ export function CreateProject({ onClose }: { onClose: () => void }) {
       once((options) => api.post<CreatedProjectResponse>('projects', bodyOf(project), options)),
     onSuccess: () => client.invalidateQueries({ queryKey: ['projects'] }),
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    create.mutate();
-  };
   if (create.data) return <Created created={create.data} onClose={onClose} />;
   return (
-    <Dialog title="New project" onClose={onClose}>
-      <form onSubmit={submit} className="stack">
-        {create.error ? <ErrorNote error={create.error} /> : null}
-        <ProjectFields
-          project={project}
-          onChange={(part) => setProject((now) => ({ ...now, ...part }))}
-          limitHelp="It can be changed later."
-          autoFocus
-        />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind="primary"
-            type="submit"
-            isBusy={create.isPending}
-            disabled={project.name.trim() === ''}
-          >
-            Create project
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="New project"
+      action="Create project"
+      error={create.error}
+      isBusy={create.isPending}
+      isReady={project.name.trim() !== ''}
+      onSubmit={() => create.mutate()}
+      onClose={onClose}
+    >
+      <ProjectFields
+        project={project}
+        onChange={(part) => setProject((now) => ({ ...now, ...part }))}
+        limitHelp="It can be changed later."
+        autoFocus
+      />
+    </FormDialog>
   );
 }
 

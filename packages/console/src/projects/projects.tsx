@@ -14,6 +14,7 @@ import { ErrorState } from '../ui/error-state.tsx';
 import { Field } from '../ui/field.tsx';
 import { formatAge, formatMb, plural } from '../ui/format.ts';
 import { Icon } from '../ui/icons.tsx';
+import { leaveFreely } from '../ui/leaving.ts';
 import { List } from '../ui/list.tsx';
 import { Page } from '../ui/page.tsx';
 import { ShowMore } from '../ui/show-more.tsx';
@@ -38,7 +39,7 @@ export function Projects() {
   const tab = params.has('deleted') ? 'deleted' : 'live';
   const mayCreate = mayCreateProjects(useSession());
   const create = () => go('/projects?new');
-  const close = () => go('/projects');
+  const close = () => leaveFreely(() => go('/projects'));
   return (
     <Page
       title="Projects"

@@ -21,7 +21,6 @@ export function DropDialog({ slug, object, onClose }: Props) {
           problem={null}
           confirm={confirm?.(of, values) ?? null}
           onDone={onClose}
-          onClose={onClose}
         />
       </div>
     </Dialog>

@@ -1,8 +1,7 @@
 // What a project consists of: tables with columns and references, views, functions, indexes, policies, extensions.
 import type { SchemaResponse } from '@rowhouse/api';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
-import { Link } from 'wouter';
+import { Link, useSearchParams } from 'wouter';
 import type { Table } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
 import { Badge } from '../ui/badge.tsx';
@@ -12,7 +11,7 @@ import { Icon } from '../ui/icons.tsx';
 import { Page } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { Tabs } from '../ui/tabs.tsx';
-import { Definitions, type DefinitionTab, definitionTabs } from './definitions.tsx';
+import { Definitions, definitionTabs } from './definitions.tsx';
 import { Diagram } from './diagram.tsx';
 import './schema.css';
 
@@ -23,7 +22,8 @@ const tabs = [
 ] as const;
 
 export function Schema({ slug }: { slug: string }) {
-  const [tab, setTab] = useState<'tables' | 'diagram' | DefinitionTab>('tables');
+  const [params, setParams] = useSearchParams();
+  const tab = tabs.find(({ key }) => key === params.get('tab'))?.key ?? 'tables';
   const { data, error, refetch } = useQuery({
     queryKey: ['project', slug, 'schema', 'all'],
     queryFn: ({ signal }) =>
@@ -38,7 +38,12 @@ export function Schema({ slug }: { slug: string }) {
       {error ? <ErrorState error={error} onRetry={() => void refetch()} /> : null}
       {!data && !error ? <Skeleton lines={8} /> : null}
       {data ? (
-        <Tabs label="Parts of the schema" tabs={tabs} current={tab} onChange={setTab}>
+        <Tabs
+          label="Parts of the schema"
+          tabs={tabs}
+          current={tab}
+          onChange={(key) => setParams(key === 'tables' ? {} : { tab: key })}
+        >
           {tab === 'tables' ? (
             <TableCards slug={slug} tables={data.tables} />
           ) : tab === 'diagram' ? (

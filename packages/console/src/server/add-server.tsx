@@ -1,11 +1,9 @@
 import type { AddServer as AddServerBody, ServerResponse } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { api } from '../api/request.ts';
-import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
 import { Field } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 import { toast } from '../ui/toast.tsx';
 
 export function AddServer({ onClose }: { onClose: () => void }) {
@@ -32,68 +30,52 @@ export function AddServer({ onClose }: { onClose: () => void }) {
       return client.invalidateQueries({ queryKey: ['servers'] });
     },
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    add.mutate();
-  };
   const number = { inputMode: 'numeric', pattern: '[0-9]+', placeholder: 'no limit' } as const;
   return (
-    <Dialog title="Add a server" onClose={onClose}>
-      <form className="stack" onSubmit={submit}>
-        {add.error ? <ErrorNote error={add.error} /> : null}
-        <p className="note note-warn">
-          It is backed up if ROWHOUSE_BACKUP_URL is set and its role may replicate.
-        </p>
-        <Field
-          label="Name"
-          value={name}
-          onChange={setName}
-          required
-          autoFocus
-          maxLength={63}
-          placeholder="db2"
-          help="Lowercase letters, digits and hyphens. It cannot be changed."
-          mono
-        />
-        <Field
-          label="Address"
-          type="password"
-          value={address}
-          onChange={setAddress}
-          required
-          autoComplete="off"
-          maxLength={2_000}
-          placeholder="postgres://user:password@db2.example.com:5432/postgres"
-          help="Of a superuser, or a role with CREATEDB and CREATEROLE. It is stored encrypted and never shown."
-          mono
-        />
-        <Field
-          label="Labels"
-          value={labels}
-          onChange={setLabels}
-          placeholder="eu, ssd"
-          help="A project can ask for servers with certain labels."
-        />
-        <Field
-          label="Room for projects"
-          value={capacityMb}
-          onChange={setCapacityMb}
-          suffix="MB"
-          {...number}
-        />
-        <Field label="Connections for requests" value={connections} onChange={setConnections} {...number} />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind="primary"
-            type="submit"
-            isBusy={add.isPending}
-            disabled={name.trim() === '' || address.trim() === ''}
-          >
-            Add server
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Add a server"
+      action="Add server"
+      error={add.error}
+      isBusy={add.isPending}
+      isReady={name.trim() !== '' && address.trim() !== ''}
+      onSubmit={() => add.mutate()}
+      onClose={onClose}
+    >
+      <p className="note note-warn">
+        It is backed up if ROWHOUSE_BACKUP_URL is set and its role may replicate.
+      </p>
+      <Field
+        label="Name"
+        value={name}
+        onChange={setName}
+        required
+        autoFocus
+        maxLength={63}
+        placeholder="db2"
+        help="Lowercase letters, digits and hyphens. It cannot be changed."
+        mono
+      />
+      <Field
+        label="Address"
+        type="password"
+        value={address}
+        onChange={setAddress}
+        required
+        autoComplete="off"
+        maxLength={2_000}
+        placeholder="postgres://user:password@db2.example.com:5432/postgres"
+        help="Of a superuser, or a role with CREATEDB and CREATEROLE. It is stored encrypted and never shown."
+        mono
+      />
+      <Field
+        label="Labels"
+        value={labels}
+        onChange={setLabels}
+        placeholder="eu, ssd"
+        help="A project can ask for servers with certain labels."
+      />
+      <Field label="Room for projects" value={capacityMb} onChange={setCapacityMb} suffix="MB" {...number} />
+      <Field label="Connections for requests" value={connections} onChange={setConnections} {...number} />
+    </FormDialog>
   );
 }

@@ -1,13 +1,12 @@
 // Backup, verification and restore drill on demand. Each is a job; they also happen by themselves.
 import type { Job, JobResponse } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, type ReactNode, useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 import { plural } from '../ui/format.ts';
 import { JobProgress, useJob } from '../ui/job-progress.tsx';
 
@@ -76,10 +75,6 @@ function StartDialog({ action, onStarted, onClose }: Props) {
       onStarted(job);
     },
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    start.mutate();
-  };
   const fields: Record<Action, ReactNode> = {
     backup: (
       <SelectField
@@ -105,19 +100,17 @@ function StartDialog({ action, onStarted, onClose }: Props) {
     ),
   };
   return (
-    <Dialog title={title} onClose={onClose}>
-      <form className="stack" onSubmit={submit}>
-        {start.error ? <ErrorNote error={start.error} /> : null}
-        <p className="muted">{about}</p>
-        {fields[action]}
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" isBusy={start.isPending}>
-            Start
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={title}
+      action="Start"
+      error={start.error}
+      isBusy={start.isPending}
+      onSubmit={() => start.mutate()}
+      onClose={onClose}
+    >
+      <p className="muted">{about}</p>
+      {fields[action]}
+    </FormDialog>
   );
 }
 

@@ -1,12 +1,11 @@
 // Drains a server: it takes no new projects, and a job can move those that it has.
 import type { DrainResponse, Job, ListedServer } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { api, path } from '../api/request.ts';
-import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
+import { Dialog } from '../ui/dialog.tsx';
 import { CheckField } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 import { JobProgress, useJob } from '../ui/job-progress.tsx';
 import { toast } from '../ui/toast.tsx';
 
@@ -27,35 +26,34 @@ export function DrainServer({ server, onClose }: { server: ListedServer; onClose
       onClose();
     },
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    drain.mutate();
-  };
-  return (
-    <Dialog title={`Drain ${name}`} onClose={onClose}>
-      {drain.data?.job ? (
+  const title = `Drain ${name}`;
+  if (drain.data?.job) {
+    return (
+      <Dialog title={title} onClose={onClose}>
         <Draining job={drain.data.job} name={name} />
-      ) : (
-        <form className="stack" onSubmit={submit}>
-          {drain.error ? <ErrorNote error={drain.error} /> : null}
-          <p className="muted">
-            {name} then takes no new projects. Those that it has stay and work, unless you move them.
-          </p>
-          <CheckField
-            label="Move its projects to other servers"
-            help="Requests of a project wait while it is moved, and see no error."
-            checked={isMoving}
-            onChange={setMoving}
-          />
-          <DialogActions>
-            <Button onClick={onClose}>Cancel</Button>
-            <Button kind="primary" type="submit" isBusy={drain.isPending}>
-              Drain
-            </Button>
-          </DialogActions>
-        </form>
-      )}
-    </Dialog>
+      </Dialog>
+    );
+  }
+  return (
+    <FormDialog
+      title={title}
+      action="Drain"
+      error={drain.error}
+      isBusy={drain.isPending}
+      onSubmit={() => drain.mutate()}
+      onClose={onClose}
+      isBrief
+    >
+      <p className="muted">
+        {name} then takes no new projects. Those that it has stay and work, unless you move them.
+      </p>
+      <CheckField
+        label="Move its projects to other servers"
+        help="Requests of a project wait while it is moved, and see no error."
+        checked={isMoving}
+        onChange={setMoving}
+      />
+    </FormDialog>
   );
 }
 

@@ -1,61 +1,81 @@
-// Asks for the password or the API key again before keys and connection strings are shown. The request that needed it waits
-// here.
-import { type FormEvent, useEffect, useState } from 'react';
-import { hooks } from '../api/request.ts';
+// Asks the person to prove again who they are: by the API key, the password or a passkey. The request that needed it waits here.
+import { useQuery } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { personQuery } from '../api/queries.ts';
+import { hooks, type Wanted } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
 import { Field } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 import { HiddenUsername } from './hidden-username.tsx';
-import { confirmSession } from './session.ts';
+import { confirmSession, signOut } from './session.ts';
 import { attemptLabel, useAttempt } from './use-attempt.ts';
 import { useSession } from './use-session.ts';
+import { useWays } from './use-ways.ts';
+
+type Asked = { wanted: Wanted; settle: (confirmed: boolean) => void };
 
 export function ConfirmDialog() {
-  const { person } = useSession();
-  const [resolve, setResolve] = useState<((confirmed: boolean) => void) | null>(null);
-  const [secret, setSecret] = useState('');
-  const { error, setError, isBusy, waitS, run } = useAttempt();
+  const [asked, setAsked] = useState<Asked | null>(null);
   useEffect(() => {
-    hooks.confirm = () => new Promise<boolean>((settle) => setResolve(() => settle));
+    hooks.confirm = (wanted) => new Promise<boolean>((settle) => setAsked({ wanted, settle }));
     return () => {
       hooks.confirm = async () => false;
     };
   }, []);
+  if (!asked) return null;
   const finish = (confirmed: boolean) => {
-    resolve?.(confirmed);
-    setResolve(null);
-    setSecret('');
-    setError(null);
+    asked.settle(confirmed);
+    setAsked(null);
   };
-  const submit = async (event: FormEvent) => {
-    event.preventDefault();
+  return <Confirmation wanted={asked.wanted} onDone={() => finish(true)} onClose={() => finish(false)} />;
+}
+
+type Props = { wanted: Wanted; onDone: () => void; onClose: () => void };
+
+function Confirmation({ wanted, onDone, onClose }: Props) {
+  const { person } = useSession();
+  const [secret, setSecret] = useState('');
+  const { error, isBusy, waitS, run } = useAttempt();
+  const ways = useWays(person !== null);
+  const { data: profile } = useQuery({ ...personQuery(), enabled: person !== null });
+  const hasPasskeys = ways?.hasPasskeys === true;
+  // A password proves no second factor, and not everybody has one.
+  const asksSecret = person === null || (wanted === 'person' && profile?.person.has_password !== false);
+  const bySecret = async () => {
     const proof = person ? { password: secret } : { api_key: secret.trim() };
-    if (!(await run(() => confirmSession(proof)))) finish(true);
+    if (!(await run(() => confirmSession(proof)))) onDone();
   };
   const byPasskey = async () => {
-    const { answerByPasskey, isCancelled } = await import('./passkeys.ts');
+    const { answerByPasskey } = await import('./passkeys.ts');
     let isDone = false;
-    const failed = await run(async () => {
-      const passkey = await answerByPasskey().catch((problem: unknown) => {
-        if (isCancelled(problem)) return null;
-        throw problem;
-      });
+    await run(async () => {
+      const passkey = await answerByPasskey();
       if (!passkey) return;
       await confirmSession({ passkey });
       isDone = true;
     });
-    if (!failed && isDone) finish(true);
+    if (isDone) onDone();
   };
-  if (!resolve) return null;
-  const asked = person ? 'password' : 'API key';
-  return (
-    <Dialog title="Confirm that it is you" onClose={() => finish(false)}>
-      <form onSubmit={submit} className="stack">
+  const form = { title: 'Confirm that it is you', error, isBusy, onClose, isBrief: true };
+  if (asksSecret) {
+    return (
+      <FormDialog
+        {...form}
+        action={attemptLabel('Confirm', waitS)}
+        isReady={waitS === 0}
+        onSubmit={bySecret}
+        more={
+          hasPasskeys ? (
+            <Button disabled={isBusy} onClick={() => void byPasskey()}>
+              Use a passkey
+            </Button>
+          ) : null
+        }
+      >
         <p className="muted">
-          This needs a person who has just entered their {asked}. The confirmation lasts 5 minutes.
+          This needs a person who has just entered their {person ? 'password' : 'API key'}. The confirmation
+          lasts 5 minutes.
         </p>
-        {error ? <ErrorNote error={error} /> : null}
         {person ? <HiddenUsername email={person.email} /> : null}
         <Field
           label={person ? 'Password' : 'API key'}
@@ -67,18 +87,27 @@ export function ConfirmDialog() {
           autoComplete="current-password"
           mono={!person}
         />
-        <DialogActions>
-          <Button onClick={() => finish(false)}>Cancel</Button>
-          {person && 'PublicKeyCredential' in window ? (
-            <Button disabled={isBusy} onClick={() => void byPasskey()}>
-              Use a passkey
-            </Button>
-          ) : null}
-          <Button kind="primary" type="submit" isBusy={isBusy} disabled={waitS > 0}>
-            {attemptLabel('Confirm', waitS)}
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+      </FormDialog>
+    );
+  }
+  if (hasPasskeys) {
+    return (
+      <FormDialog {...form} action="Use a passkey" onSubmit={byPasskey}>
+        <p className="muted">
+          {wanted === 'factor'
+            ? 'You have a passkey, and this session has not used it. A password alone does not suffice here.'
+            : 'This needs a person who has just used their passkey. The confirmation lasts 5 minutes.'}
+        </p>
+      </FormDialog>
+    );
+  }
+  return (
+    <FormDialog {...form} action="Sign out" onSubmit={signOut}>
+      <p className="muted">
+        {wanted === 'factor' && ways?.passkeys
+          ? `This needs your passkey. Passkeys work under ${ways.passkeys}/console/: sign in there.`
+          : 'This needs a person who has just signed in. Sign out and in again: that counts for 5 minutes.'}
+      </p>
+    </FormDialog>
   );
 }

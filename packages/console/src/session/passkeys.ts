@@ -1,4 +1,5 @@
-// Passkeys: asks the service for a challenge, and the browser for its answer. Loaded with the first button that needs it.
+// Passkeys: asks the service for a challenge, and the browser for its answer. Loaded with the first button that needs it. Nothing
+// happens if the person closes the browser's own dialog.
 import type { PasskeyAnswer, PasskeyOptionsResponse, PasskeyResponse } from '@rowhouse/api';
 import {
   type PublicKeyCredentialCreationOptionsJSON,
@@ -8,20 +9,29 @@ import {
 } from '@simplewebauthn/browser';
 import { sessionRequest } from '../api/request.ts';
 
-export async function answerByPasskey(): Promise<PasskeyAnswer> {
+/** null: the person changed their mind. */
+export async function answerByPasskey(): Promise<PasskeyAnswer | null> {
   const { options } = await sessionRequest<PasskeyOptionsResponse>('POST', 'passkey/options');
   const optionsJSON = options as unknown as PublicKeyCredentialRequestOptionsJSON;
-  return (await startAuthentication({ optionsJSON })) as unknown as PasskeyAnswer;
+  const answer = await unlessCancelled(startAuthentication({ optionsJSON }));
+  return answer as unknown as PasskeyAnswer | null;
 }
 
-export async function addPasskey(name: string): Promise<void> {
+/** Whether one was added. */
+export async function addPasskey(name: string): Promise<boolean> {
   const { options } = await sessionRequest<PasskeyOptionsResponse>('POST', 'person/passkeys/options');
   const optionsJSON = options as unknown as PublicKeyCredentialCreationOptionsJSON;
-  const answer = await startRegistration({ optionsJSON });
+  const answer = await unlessCancelled(startRegistration({ optionsJSON }));
+  if (!answer) return false;
   await sessionRequest<PasskeyResponse>('POST', 'person/passkeys', { name, answer });
+  return true;
 }
 
-/** The person closed the browser's own dialog. */
-export function isCancelled(error: unknown): boolean {
-  return error instanceof Error && ['NotAllowedError', 'AbortError'].includes(error.name);
+async function unlessCancelled<T>(answer: Promise<T>): Promise<T | null> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof Error && ['NotAllowedError', 'AbortError'].includes(error.name)) return null;
+    throw error;
+  }
 }

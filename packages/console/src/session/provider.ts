@@ -1,5 +1,6 @@
-// Sign-in with another provider leaves the page. What the service needs again afterwards waits in this tab: an answer that another
-// tab or another browser got does not count.
+// Sign-in with another provider leaves the page, and the provider sends the browser back to it. The service needs
+// the provider's answer together with `flow`, what it gave this page at the beginning (its nonce and PKCE verifier, encrypted).
+// sessionStorage keeps `flow` meanwhile: only the tab that began a sign-in finishes it.
 import type { ConsoleProviderResponse } from '@rowhouse/api';
 import { sessionRequest } from '../api/request.ts';
 

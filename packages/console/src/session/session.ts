@@ -4,6 +4,8 @@ import type { ConsoleSession, PasskeyAnswer } from '@rowhouse/api';
 import { type ApiError, toApiError } from '../api/error.ts';
 import { hooks, sessionRequest } from '../api/request.ts';
 import { keepDrafts, type Lost } from '../sql/keep-drafts.ts';
+import { ask } from '../ui/ask.ts';
+import { mayLeave } from '../ui/leaving.ts';
 import { linkIn, takeLink } from './links.ts';
 import { mayWrite } from './may.ts';
 import { noteReturn, type ProviderAnswer } from './provider.ts';
@@ -38,9 +40,6 @@ const signOutMs = 3_000;
 /** How often the page asks whether the session is still open, and what it may do. */
 const watchMs = 5_000;
 
-/** Set by the page. Resolves to true if these texts may be discarded. */
-export const questions = { discard: async (_lost: readonly Lost[]): Promise<boolean> => false };
-
 let state: SessionState = { status: 'starting' };
 const listeners = new Set<() => void>();
 const channel = new BroadcastChannel('rowhouse-session');
@@ -64,6 +63,10 @@ export function subscribe(listener: () => void): () => void {
 }
 
 export const sessionState = () => state;
+export const isSignedIn = () => state.status === 'signed-in';
+
+/** Whose texts this tab holds. null: nobody's, because whoever had some has signed out. */
+export const textOwner = () => sessionStorage.getItem(ownerKey);
 
 /** A link that is opened in a tab which shows the console already loads nothing: only the address changes. */
 export function followLinks(): () => void {
@@ -122,6 +125,29 @@ export type NewSession = Session & { token: string };
 
 export function enter({ token, ...session }: NewSession) {
   openSession(session, token);
+}
+
+/** An invitation that waits for the sign-in, after which its page is shown again. */
+let waiting: string | null = null;
+
+export function signInFirst(code: string) {
+  waiting = code;
+  set({ status: 'signed-out', reason: 'Sign in, and you get back to the invitation.' });
+}
+
+/** The session that is open in this browser, for the page of a link. */
+export async function findOpenSession(): Promise<Session | null> {
+  const token = hooks.token() ?? (await askOtherTabs());
+  if (!token) return null;
+  sessionStorage.setItem(storageKey, token);
+  return sessionRequest<Session>('GET', 'session').catch(() => null);
+}
+
+/** Whoever is signed in accepts an invitation. The session goes on in that account, in all tabs. */
+export async function joinSignedIn(code: string): Promise<void> {
+  await sessionRequest('POST', 'person/invitation', { code });
+  tell({ type: 'changed' });
+  await start();
 }
 
 /** Leaves the page of a link. */
@@ -197,15 +223,26 @@ export function signOut(): Promise<void> {
 let leaving: Promise<void> | null = null;
 
 async function leave(): Promise<void> {
+  if (!(await mayLeave())) return;
   // A viewer cannot store drafts, and is not asked about them.
   const isWritable = state.status !== 'signed-in' || mayWrite(state.session);
   const lost = isWritable ? await keepDrafts(signOutMs) : [];
-  if (lost.length > 0 && !(await questions.discard(lost))) return;
+  if (lost.length > 0 && !(await mayDiscard(lost))) return;
   const ended = sessionRequest('DELETE', 'session').catch(() => {});
   await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, signOutMs))]);
   tell({ type: 'signed-out' });
   sessionStorage.clear();
   end(null);
+}
+
+/** Asked also if the session has ended meanwhile: texts that stay are shown again to a person with the same rights. */
+function mayDiscard(lost: readonly Lost[]): Promise<boolean> {
+  return ask({
+    title: 'Discard unsaved SQL?',
+    action: 'Discard and sign out',
+    about: 'The server did not store these texts. Signing out discards them:',
+    items: lost.map(({ slug, title }) => `${title} in ${slug}`),
+  });
 }
 
 /** Proves the person again, so that keys and connection strings may be shown for some minutes. */
@@ -224,7 +261,9 @@ function openSession(session: Session, token: string) {
   if (sessionStorage.getItem(ownerKey) !== owner) sessionStorage.clear();
   sessionStorage.setItem(ownerKey, owner);
   sessionStorage.setItem(storageKey, token);
-  set({ status: 'signed-in', session });
+  const code = waiting;
+  waiting = null;
+  set(code === null ? { status: 'signed-in', session } : { status: 'invited', code });
 }
 
 const ownerOf = ({ account, person, role, project, scopes }: Session) =>

@@ -1,14 +1,13 @@
 // The form of a new branch: of which state, how it is copied, its limit, and when it is deleted.
 import type { CreateBranch as CreateBranchBody, CreatedBranchResponse, Project } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
-import { Button } from '../ui/button.tsx';
 import { SecretLine } from '../ui/code.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
+import { Dialog } from '../ui/dialog.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 import { JobProgress, useJob } from '../ui/job-progress.tsx';
 
 /** `past` is the console's own: the API takes `at` instead of a mode. */
@@ -54,74 +53,64 @@ export function CreateBranch({ project, onClose }: Props) {
       return client.invalidateQueries({ queryKey: ['project', parent, 'branches'] });
     },
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    create.mutate();
-  };
   if (create.data) return <Created parent={parent} created={create.data} onClose={onClose} />;
   return (
-    <Dialog title="New branch" onClose={onClose}>
-      <form className="stack" onSubmit={submit}>
-        {create.error ? <ErrorNote error={create.error} /> : null}
+    <FormDialog
+      title="New branch"
+      action="Create branch"
+      error={create.error}
+      isBusy={create.isPending}
+      isReady={name.trim() !== '' && (mode !== 'past' || at !== '')}
+      onSubmit={() => create.mutate()}
+      onClose={onClose}
+    >
+      <Field
+        label="Name"
+        value={name}
+        onChange={setName}
+        maxLength={100}
+        required
+        autoFocus
+        placeholder="Before the migration"
+      />
+      <SelectField
+        label="State of"
+        value={mode}
+        onChange={(next) => setMode(next as Mode)}
+        options={options}
+        help={modes[mode].help}
+      />
+      {mode === 'past' ? (
         <Field
-          label="Name"
-          value={name}
-          onChange={setName}
-          maxLength={100}
-          required
-          autoFocus
-          placeholder="Before the migration"
-        />
-        <SelectField
-          label="State of"
-          value={mode}
-          onChange={(next) => setMode(next as Mode)}
-          options={options}
-          help={modes[mode].help}
-        />
-        {mode === 'past' ? (
-          <Field
-            label="Time"
-            type="datetime-local"
-            step={1}
-            value={at}
-            onChange={setAt}
-            required
-            help="In the time zone of this browser."
-          />
-        ) : null}
-        <Field label="Slug" value={slug} onChange={setSlug} placeholder="from the name" mono />
-        <Field
-          label="Size limit"
-          value={limitMb}
-          onChange={setLimitMb}
-          inputMode="numeric"
-          pattern="[0-9]+"
-          placeholder={String(project.limit_mb)}
-          suffix="MB"
-          help="Empty: the limit of the project."
-        />
-        <Field
-          label="Deleted after"
+          label="Time"
           type="datetime-local"
           step={1}
-          value={expiresAt}
-          onChange={setExpiresAt}
-          help="Empty: never."
+          value={at}
+          onChange={setAt}
+          required
+          help="In the time zone of this browser."
         />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind="primary"
-            type="submit"
-            isBusy={create.isPending}
-            disabled={name.trim() === '' || (mode === 'past' && at === '')}
-          >
-            Create branch
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+      ) : null}
+      <Field label="Slug" value={slug} onChange={setSlug} placeholder="from the name" mono />
+      <Field
+        label="Size limit"
+        value={limitMb}
+        onChange={setLimitMb}
+        inputMode="numeric"
+        pattern="[0-9]+"
+        placeholder={String(project.limit_mb)}
+        suffix="MB"
+        help="Empty: the limit of the project."
+      />
+      <Field
+        label="Deleted after"
+        type="datetime-local"
+        step={1}
+        value={expiresAt}
+        onChange={setExpiresAt}
+        help="Empty: never."
+      />
+    </FormDialog>
   );
 }
 

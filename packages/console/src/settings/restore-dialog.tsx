@@ -1,15 +1,14 @@
 // Restores a project to an earlier time or to a snapshot: beside it, or in its place.
 import type { RestoringResponse } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { Link } from 'wouter';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
-import { Button } from '../ui/button.tsx';
 import { SecretLine } from '../ui/code.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 import { plural } from '../ui/format.ts';
 import { JobProgress, useJob } from '../ui/job-progress.tsx';
 
@@ -31,59 +30,48 @@ export function RestoreDialog({ slug, snapshot, onClose }: Props) {
     },
     onSuccess: () => client.invalidateQueries({ queryKey: ['projects'] }),
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    restore.mutate();
-  };
   if (restore.data) return <Started slug={slug} started={restore.data} onClose={onClose} />;
   const isInPlace = into === 'in_place';
   const isReady = (snapshot !== null || at !== '') && (!isInPlace || typed === slug);
   return (
-    <Dialog title={snapshot === null ? 'Restore to a time' : `Restore ${snapshot}`} onClose={onClose}>
-      <form className="stack" onSubmit={submit}>
-        {restore.error ? <ErrorNote error={restore.error} /> : null}
-        {snapshot === null ? (
-          <Field
-            label="State of"
-            type="datetime-local"
-            step={1}
-            value={at}
-            onChange={setAt}
-            required
-            autoFocus
-            help="In the time zone of this browser."
-          />
-        ) : null}
-        <SelectField
-          label="Into"
-          value={into}
-          onChange={setInto}
-          options={[
-            { value: 'new', label: 'a new project, beside this one' },
-            { value: 'in_place', label: 'this project, in place' },
-          ]}
-          help={
-            isInPlace
-              ? 'Keys stay as they are. The present state is kept as a deleted project for 7 days.'
-              : 'This project does not change.'
-          }
+    <FormDialog
+      title={snapshot === null ? 'Restore to a time' : `Restore ${snapshot}`}
+      action="Restore"
+      error={restore.error}
+      isBusy={restore.isPending}
+      isReady={isReady}
+      isDanger={isInPlace}
+      onSubmit={() => restore.mutate()}
+      onClose={onClose}
+    >
+      {snapshot === null ? (
+        <Field
+          label="State of"
+          type="datetime-local"
+          step={1}
+          value={at}
+          onChange={setAt}
+          required
+          autoFocus
+          help="In the time zone of this browser."
         />
-        {isInPlace ? (
-          <Field label={`Type ${slug} to confirm`} value={typed} onChange={setTyped} mono />
-        ) : null}
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind={isInPlace ? 'danger' : 'primary'}
-            type="submit"
-            isBusy={restore.isPending}
-            disabled={!isReady}
-          >
-            Restore
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+      ) : null}
+      <SelectField
+        label="Into"
+        value={into}
+        onChange={setInto}
+        options={[
+          { value: 'new', label: 'a new project, beside this one' },
+          { value: 'in_place', label: 'this project, in place' },
+        ]}
+        help={
+          isInPlace
+            ? 'Keys stay as they are. The present state is kept as a deleted project for 7 days.'
+            : 'This project does not change.'
+        }
+      />
+      {isInPlace ? <Field label={`Type ${slug} to confirm`} value={typed} onChange={setTyped} mono /> : null}
+    </FormDialog>
   );
 }
 

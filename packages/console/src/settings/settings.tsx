@@ -1,7 +1,7 @@
 // Name and limit, the connection string, rules for passwords, and what ends a project.
 import type { ConnectionResponse, Project, UserSettings } from '@rowhouse/api';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { useLocation } from 'wouter';
 import { projectQuery } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
@@ -12,6 +12,8 @@ import { SecretLine } from '../ui/code.tsx';
 import { Confirm } from '../ui/confirm.tsx';
 import { ErrorNote, ErrorState } from '../ui/error-state.tsx';
 import { CheckField, Field } from '../ui/field.tsx';
+import { FormPanel } from '../ui/form-panel.tsx';
+import { leaveFreely } from '../ui/leaving.ts';
 import { Page, Section } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { toast } from '../ui/toast.tsx';
@@ -71,33 +73,26 @@ function General({ project }: { project: Project }) {
       return client.invalidateQueries({ queryKey: ['project', project.slug] });
     },
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    save.mutate();
-  };
-  const isSame = name.trim() === project.name && Number(limitMb) === project.limit_mb;
   return (
-    <Section title="General">
-      <form className="panel panel-pad stack" onSubmit={submit}>
-        {save.error ? <ErrorNote error={save.error} /> : null}
-        <Field label="Name" value={name} onChange={setName} maxLength={100} required />
-        <Field
-          label="Size limit"
-          value={limitMb}
-          onChange={setLimitMb}
-          inputMode="numeric"
-          pattern="[0-9]+"
-          required
-          suffix="MB"
-          help={scope === 'account' ? undefined : 'Only an account key changes the limit.'}
-        />
-        <div className="row">
-          <Button kind="primary" type="submit" isBusy={save.isPending} disabled={isSame}>
-            Save
-          </Button>
-        </div>
-      </form>
-    </Section>
+    <FormPanel
+      title="General"
+      error={save.error}
+      isBusy={save.isPending}
+      isChanged={name.trim() !== project.name || Number(limitMb) !== project.limit_mb}
+      onSubmit={() => save.mutate()}
+    >
+      <Field label="Name" value={name} onChange={setName} maxLength={100} required />
+      <Field
+        label="Size limit"
+        value={limitMb}
+        onChange={setLimitMb}
+        inputMode="numeric"
+        pattern="[0-9]+"
+        required
+        suffix="MB"
+        help={scope === 'account' ? undefined : 'Only an account key changes the limit.'}
+      />
+    </FormPanel>
   );
 }
 
@@ -168,7 +163,7 @@ function Danger({ project }: { project: Project }) {
     mutationFn: () => api.delete(path`projects/${project.slug}`),
     onSuccess: () => {
       toast.done(`${project.name} is deleted. It can be restored for 7 days.`);
-      go('/projects');
+      leaveFreely(() => go('/projects'));
       return client.invalidateQueries({ queryKey: ['projects'] });
     },
   });

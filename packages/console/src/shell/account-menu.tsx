@@ -7,6 +7,7 @@ import { signOut, switchAccount } from '../session/session.ts';
 import { useSession } from '../session/use-session.ts';
 import { applyTheme, currentTheme, themes } from '../theme/theme.ts';
 import { Icon } from '../ui/icons.tsx';
+import { leaveFreely, mayLeave } from '../ui/leaving.ts';
 import { Menu, type MenuItem } from '../ui/menu.tsx';
 import { toast } from '../ui/toast.tsx';
 
@@ -17,15 +18,19 @@ export function AccountMenu() {
   const [, go] = useLocation();
   const { account, person } = useSession();
   const accounts = useOwnAccounts();
+  const { data: profile } = useQuery({ ...personQuery(), enabled: person !== null });
+  const change = async (id: string) => {
+    if (!(await mayLeave())) return;
+    leaveFreely(() => go('/projects'));
+    await switchAccount(id);
+  };
   const switches: MenuItem[] = accounts.map(({ id, name, role }) => ({
     label: name,
     hint: role,
     icon: <Icon name="database" />,
     isChecked: id === account.id,
     onSelect: () => {
-      if (id === account.id) return;
-      go('/projects');
-      void switchAccount(id).catch(toast.failed);
+      if (id !== account.id) void change(id).catch(toast.failed);
     },
   }));
   const themeItems = themes.map((theme) => ({
@@ -53,7 +58,7 @@ export function AccountMenu() {
           </span>
           <span className="grow account-name">
             <span className="truncate">{account.name}</span>
-            {person ? <span className="truncate faint">{person.email}</span> : null}
+            {person ? <span className="truncate faint">{profile?.person.name ?? person.email}</span> : null}
           </span>
           <Icon name="dots" />
         </button>

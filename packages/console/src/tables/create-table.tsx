@@ -2,9 +2,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
+import { isAbort } from '../api/error.ts';
 import { tablesQuery } from '../api/queries.ts';
 import { path } from '../api/request.ts';
 import { upload } from '../api/upload.ts';
+import { useAbort } from '../api/use-abort.ts';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
@@ -12,6 +14,7 @@ import { Field } from '../ui/field.tsx';
 import { FileField } from '../ui/file-field.tsx';
 import { plural } from '../ui/format.ts';
 import { Icon } from '../ui/icons.tsx';
+import { leaveFreely } from '../ui/leaving.ts';
 import { toast } from '../ui/toast.tsx';
 import { ColumnEditor } from './column-editor.tsx';
 import { createTableSql, identity, type NewColumn, newColumn } from './create-table-sql.ts';
@@ -31,6 +34,8 @@ export function CreateTable({ slug, onClose }: { slug: string; onClose: () => vo
   const [columns, setColumns] = useState<readonly NewColumn[]>(firstColumns);
   const [file, setFile] = useState<{ content: File; format: ImportFormat } | null>(null);
   const [error, setError] = useState<unknown>(null);
+  const [isImporting, setImporting] = useState(false);
+  const start = useAbort();
   const choose = async (content: File | null) => {
     setError(null);
     setFile(null);
@@ -52,13 +57,27 @@ export function CreateTable({ slug, onClose }: { slug: string; onClose: () => vo
     }
   };
   const finish = async () => {
-    if (file) await importFile(slug, name, file.content, contentTypes[file.format]);
-    go(`/projects/${slug}/tables/${encodeURIComponent(name)}`);
+    if (file) {
+      const signal = start();
+      setImporting(true);
+      await importFile(slug, name, file.content, contentTypes[file.format], signal);
+      // The person has left.
+      if (signal.aborted) return;
+    }
+    leaveFreely(() => go(`/projects/${slug}/tables/${encodeURIComponent(name)}`));
   };
   const change = (id: string, part: Partial<NewColumn>) =>
     setColumns(columns.map((column) => (column.id === id ? { ...column, ...part } : column)));
   return (
-    <Dialog title="New table" kind="wide" onClose={onClose}>
+    <Dialog
+      title="New table"
+      kind="wide"
+      onClose={onClose}
+      isForm
+      loses={
+        isImporting ? `The import of ${file?.content.name} stops, and none of its rows is stored.` : null
+      }
+    >
       <div className="stack">
         <Field label="Name" value={name} onChange={setName} maxLength={63} required autoFocus mono />
         <FileField
@@ -98,7 +117,6 @@ export function CreateTable({ slug, onClose }: { slug: string; onClose: () => vo
           action={file ? 'Create and import' : 'Create table'}
           problem={problemOf(name, columns)}
           onDone={finish}
-          onClose={onClose}
         />
       </div>
     </Dialog>
@@ -124,15 +142,15 @@ function columnsOf(names: readonly string[], rows: readonly (string | null)[][])
   return [...firstColumns().slice(0, 1), ...found];
 }
 
-async function importFile(slug: string, table: string, file: File, contentType: string) {
+async function importFile(slug: string, table: string, file: File, contentType: string, signal: AbortSignal) {
   try {
     const { row_count } = await upload<{ row_count: number }>({
       path: path`projects/${slug}/tables/${table}`,
-      ...{ file, contentType, signal: new AbortController().signal, onProgress: () => {} },
+      ...{ file, contentType, signal, onProgress: () => {} },
     });
     toast.done(`${plural(row_count, 'row')} imported.`);
   } catch (problem) {
     // The table exists. The person corrects the file or the column, and imports again.
-    toast.failed(problem);
+    if (!isAbort(problem)) toast.failed(problem);
   }
 }

@@ -3,12 +3,12 @@ import { download, type Format, fileNameOf, formats } from '../api/download.ts';
 import { path } from '../api/request.ts';
 import { formatBytes } from '../ui/format.ts';
 import { toast } from '../ui/toast.tsx';
-import { type Filter, filterParam, orderParam, type Sort } from './filters.ts';
+import { type FilterGroup, groupParam, orderParam, type Sort } from './filters.ts';
 
-type Shown = { filters: readonly Filter[]; sorts: readonly Sort[] };
+type Shown = { filters: readonly FilterGroup[]; sorts: readonly Sort[] };
 
 export async function exportTable(slug: string, table: string, { filters, sorts }: Shown, format: Format) {
-  const query: [string, string][] = filters.map(filterParam);
+  const query: [string, string][] = filters.map(groupParam);
   if (sorts.length > 0) query.push(['order', orderParam(sorts)]);
   const { type: accept, extension } = formats[format];
   try {

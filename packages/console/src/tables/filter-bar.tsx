@@ -1,55 +1,105 @@
-import { type FormEvent, useState } from 'react';
+// The filters of a table: all of them hold. Each can get alternatives, of which one suffices.
+import { type FormEvent, Fragment, type ReactNode, useState } from 'react';
 import type { Column } from '../api/queries.ts';
 import { Button, IconButton } from '../ui/button.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
 import { Icon } from '../ui/icons.tsx';
 import { Popover } from '../ui/menu.tsx';
-import { type Filter, needsValue, type Operator, operators } from './filters.ts';
+import {
+  type Filter,
+  type FilterGroup,
+  needsValue,
+  type Operator,
+  operators,
+  writeFilters,
+} from './filters.ts';
 
 type Props = {
   columns: readonly Column[];
-  filters: readonly Filter[];
-  onChange: (filters: Filter[]) => void;
+  filters: readonly FilterGroup[];
+  onChange: (filters: FilterGroup[]) => void;
 };
 
 const labelOf = (operator: Operator) => operators.find(({ key }) => key === operator)?.label ?? operator;
 
 export function FilterBar({ columns, filters, onChange }: Props) {
+  const replace = (index: number, group: FilterGroup | null) =>
+    onChange(filters.flatMap((before, at) => (at === index ? (group ? [group] : []) : [before])));
   return (
     <div className="filters">
-      <Popover
-        label="New filter"
-        trigger={(props) => (
-          <button type="button" className="button button-ghost button-small" {...props}>
-            <Icon name="filter" />
-            <span className="button-label">Filter</span>
-          </button>
-        )}
-      >
-        {(close) => (
-          <FilterForm
-            columns={columns}
-            onAdd={(filter) => {
-              onChange([...filters, filter]);
-              close();
-            }}
-          />
-        )}
-      </Popover>
-      {filters.map((filter, index) => (
-        <span key={`${filter.column} ${filter.operator} ${filter.value}`} className="chip">
-          <span className="truncate">
-            <b>{filter.column}</b> {labelOf(filter.operator)} {filter.value}
+      <AddFilter label="New filter" columns={columns} onAdd={(filter) => onChange([...filters, [filter]])}>
+        <Icon name="filter" />
+        <span className="button-label">Filter</span>
+      </AddFilter>
+      {filters.map((group, index) => {
+        const names = [...new Set(group.map(({ column }) => column))].join(' or ');
+        return (
+          <span key={writeFilters(group.slice(0, 1))} className="chip">
+            <span className="truncate" title={group.map(textOf).join(' or ')}>
+              {group.map((filter, at) => (
+                <Fragment key={writeFilters([filter])}>
+                  {at > 0 ? <span className="faint"> or </span> : null}
+                  <b>{filter.column}</b> {labelOf(filter.operator)} {filter.value}
+                </Fragment>
+              ))}
+            </span>
+            <AddFilter
+              label={`Or: an alternative to the filter on ${names}`}
+              isNamed
+              columns={columns}
+              onAdd={(filter) => replace(index, [...group, filter])}
+            >
+              or
+            </AddFilter>
+            <IconButton
+              label={`Remove the filter on ${names}`}
+              size="small"
+              icon={<Icon name="close" size={12} />}
+              onClick={() => replace(index, null)}
+            />
           </span>
-          <IconButton
-            label={`Remove the filter on ${filter.column}`}
-            size="small"
-            icon={<Icon name="close" size={12} />}
-            onClick={() => onChange(filters.filter((_, at) => at !== index))}
-          />
-        </span>
-      ))}
+        );
+      })}
     </div>
+  );
+}
+
+const textOf = ({ column, operator, value }: Filter) => `${column} ${labelOf(operator)} ${value}`.trim();
+
+type AddProps = {
+  label: string;
+  columns: readonly Column[];
+  onAdd: (filter: Filter) => void;
+  /** The button is called by the label too. */
+  isNamed?: boolean;
+  children: ReactNode;
+};
+
+function AddFilter({ label, columns, onAdd, isNamed = false, children }: AddProps) {
+  return (
+    <Popover
+      label={label}
+      trigger={(props) => (
+        <button
+          type="button"
+          className="button button-ghost button-small"
+          aria-label={isNamed ? label : undefined}
+          {...props}
+        >
+          {children}
+        </button>
+      )}
+    >
+      {(close) => (
+        <FilterForm
+          columns={columns}
+          onAdd={(filter) => {
+            onAdd(filter);
+            close();
+          }}
+        />
+      )}
+    </Popover>
   );
 }
 

@@ -1,5 +1,13 @@
 import { expect, it } from 'vitest';
-import { filterParam, orderParam, readFilter, readSort, writeFilter, writeSort } from './filters.ts';
+import {
+  filterParam,
+  groupParam,
+  orderParam,
+  readFilters,
+  readSort,
+  writeFilters,
+  writeSort,
+} from './filters.ts';
 
 it.each([
   [{ column: 'price', operator: 'gte', value: '10' }, ['"price"', 'gte.10']],
@@ -14,17 +22,32 @@ it.each([
 
 it('survives the address of the page', () => {
   const filter = { column: 'a.b"c', operator: 'eq', value: '&x=1' } as const;
-  expect(readFilter(writeFilter(filter))).toEqual(filter);
+  const other = { column: 'd', operator: 'is.null', value: '' } as const;
+  for (const group of [[filter], [filter, other]]) expect(readFilters(writeFilters(group))).toEqual(group);
   expect(readSort(writeSort({ column: 'x', isDescending: true }))).toEqual({
     column: 'x',
     isDescending: true,
   });
 });
 
-it.each(['', '{}', '["a"]', '["a","drop","x"]', '["a","eq",1]'])(
+it('several conditions are one parameter, in which no value can end the group', () => {
+  const group = [
+    { column: 'name', operator: 'eq', value: 'a),b' },
+    { column: 'id', operator: 'in', value: '1, 2' },
+    { column: 'note', operator: 'is.null', value: '' },
+    { column: 'name', operator: 'ilike', value: 'te"a' },
+  ] as const;
+  expect(groupParam(group)).toEqual([
+    'or',
+    '("name".eq."a),b","id".in.("1","2"),"note".is.null,"name".ilike."*te\\"a*")',
+  ]);
+  expect(groupParam(group.slice(0, 1))).toEqual(['"name"', 'eq.a),b']);
+});
+
+it.each(['', '{}', '[]', '["a"]', '["a","drop","x"]', '["a","eq",1]', '[["a","eq","1"],["b"]]', '[[]]'])(
   'a damaged address (%j) is no filter',
   (text) => {
-    expect(readFilter(text)).toBeNull();
+    expect(readFilters(text)).toBeNull();
   },
 );
 

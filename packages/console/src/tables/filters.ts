@@ -23,17 +23,27 @@ export const operators = [
 
 export type Operator = (typeof operators)[number]['key'];
 export type Filter = { column: string; operator: Operator; value: string };
+/** One or more conditions of which at least one holds. */
+export type FilterGroup = readonly Filter[];
 export type Sort = { column: string; isDescending: boolean };
 
 export const needsValue = (operator: Operator) =>
   operators.find(({ key }) => key === operator)?.needsValue ?? true;
 
 /** As written in the page's address: the JSON of the parts, because a column can contain any character. */
-export const writeFilter = ({ column, operator, value }: Filter) => JSON.stringify([column, operator, value]);
+export function writeFilters(group: FilterGroup): string {
+  const parts = group.map(({ column, operator, value }) => [column, operator, value]);
+  return JSON.stringify(parts.length === 1 ? parts[0] : parts);
+}
 
-export function readFilter(text: string): Filter | null {
+/** null: the address is damaged. */
+export function readFilters(text: string): FilterGroup | null {
   const parts = parse(text);
-  const [column, operator, value] = parts;
+  const filters = (parts.every(Array.isArray) ? parts : [parts]).map(readFilter);
+  return filters.length > 0 && filters.every((filter) => filter !== null) ? filters : null;
+}
+
+function readFilter([column, operator, value]: unknown[]): Filter | null {
   const known = operators.find(({ key }) => key === operator);
   if (typeof column !== 'string' || !known || typeof value !== 'string') return null;
   return { column, operator: known.key, value };
@@ -48,22 +58,28 @@ export function readSort(text: string): Sort | null {
 }
 
 /** A parameter of the API. Names are always quoted, so that no column can be taken for a parameter such as "limit". */
-export function filterParam({ column, operator, value }: Filter): [string, string] {
-  const name = quote(column);
+export function filterParam(filter: Filter): [string, string] {
+  return [quote(filter.column), testOf(filter, (value) => value)];
+}
+
+/** Of several conditions: or=(…), in which values are quoted. */
+export function groupParam(group: FilterGroup): [string, string] {
+  const [first] = group;
+  if (first && group.length === 1) return filterParam(first);
+  return ['or', `(${group.map((filter) => `${quote(filter.column)}.${testOf(filter, quote)}`).join(',')})`];
+}
+
+function testOf({ operator, value }: Filter, write: (value: string) => string): string {
   switch (operator) {
     case 'ilike':
-      return [name, `ilike.${value.includes('*') ? value : `*${value}*`}`];
+      return `ilike.${write(value.includes('*') ? value : `*${value}*`)}`;
     case 'in':
-    case 'not.in':
-      return [
-        name,
-        `${operator}.(${value
-          .split(',')
-          .map((item) => quote(item.trim()))
-          .join(',')})`,
-      ];
+    case 'not.in': {
+      const items = value.split(',').map((item) => quote(item.trim()));
+      return `${operator}.(${items.join(',')})`;
+    }
     default:
-      return [name, needsValue(operator) ? `${operator}.${value}` : operator];
+      return needsValue(operator) ? `${operator}.${write(value)}` : operator;
   }
 }
 

@@ -1,6 +1,6 @@
 // A table's columns and rows as the grid wants them, with the staged edits laid over.
 import type { SchemaResponse } from '@rowhouse/api';
-import type { Table } from '../api/queries.ts';
+import type { Reference, Table } from '../api/queries.ts';
 import type { GridColumn, GridSource } from '../grid/grid.tsx';
 import type { Staged, StoredRow } from '../grid/staged.ts';
 import type { Sort } from './filters.ts';
@@ -14,14 +14,12 @@ export function gridColumns(
 ): GridColumn[] {
   return table.columns.map((column) => {
     const sort = sorts.find((candidate) => candidate.column === column.name);
-    const reference = table.references.find(
-      ({ columns }) => columns.length === 1 && columns[0] === column.name,
-    );
+    const reference = table.references.find(({ columns }) => columns.includes(column.name));
     return {
       name: column.name,
       type: column.type,
       isKey: table.primary_key.includes(column.name),
-      refersTo: reference ? `${reference.target.name}.${reference.target_columns[0]}` : undefined,
+      refersTo: reference ? targetOf(reference, column.name) : undefined,
       isNullable: !column.not_null,
       isReadOnly: !isEditable || column.generated !== null || column.identity === 'always',
       choices: choicesOf(column, enums),
@@ -65,6 +63,10 @@ export function gridSource(
     },
   };
 }
+
+/** Of a foreign key with several columns, the one that this column refers to. */
+const targetOf = ({ columns, target, target_columns }: Reference, column: string) =>
+  `${target.name}.${target_columns[columns.indexOf(column)]}`;
 
 function choicesOf(
   column: Table['columns'][number],

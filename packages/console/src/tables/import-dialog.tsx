@@ -1,15 +1,16 @@
 // Imports a CSV or JSON-lines file into a table: a preview with the types, then the file itself, with progress. Either all
 // rows are inserted or none.
 import { useQueryClient } from '@tanstack/react-query';
-import { useRef, useState } from 'react';
+import { useState } from 'react';
 import { isAbort } from '../api/error.ts';
 import type { Table } from '../api/queries.ts';
 import { path } from '../api/request.ts';
 import { upload } from '../api/upload.ts';
+import { useAbort } from '../api/use-abort.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Bar } from '../ui/bar.tsx';
 import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
+import { CancelButton, Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { FileField } from '../ui/file-field.tsx';
 import { formatBytes, plural } from '../ui/format.ts';
@@ -26,7 +27,7 @@ export function ImportDialog({ slug, table, onImported, onClose }: Props) {
   const [preview, setPreview] = useState<Preview | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [sent, setSent] = useState<number | null>(null);
-  const running = useRef<AbortController | null>(null);
+  const begin = useAbort();
   const choose = async (chosen: File | null) => {
     setFile(chosen);
     setPreview(null);
@@ -41,15 +42,14 @@ export function ImportDialog({ slug, table, onImported, onClose }: Props) {
   };
   const start = async () => {
     if (!file || !preview) return;
-    const controller = new AbortController();
-    running.current = controller;
+    const signal = begin();
     setError(null);
     setSent(0);
     try {
       const { row_count } = await upload<{ row_count: number }>({
         path: path`projects/${slug}/tables/${tableName(table)}`,
         ...{ file, contentType: contentTypes[preview.format] },
-        ...{ signal: controller.signal, onProgress: setSent },
+        ...{ signal, onProgress: setSent },
       });
       toast.done(`${plural(row_count, 'row')} imported.`);
       void client.invalidateQueries({ queryKey: ['project', slug, 'tables'] });
@@ -59,13 +59,14 @@ export function ImportDialog({ slug, table, onImported, onClose }: Props) {
       setSent(null);
     }
   };
-  const close = () => {
-    running.current?.abort();
-    onClose();
-  };
   const unknown = preview ? preview.columns.filter((name) => !typeOf(table, name)) : [];
   return (
-    <Dialog title={`Import into ${tableName(table)}`} kind="wide" onClose={close}>
+    <Dialog
+      title={`Import into ${tableName(table)}`}
+      kind="wide"
+      onClose={onClose}
+      loses={sent === null ? null : `The import of ${file?.name} stops, and none of its rows is stored.`}
+    >
       <div className="stack">
         <FileField
           label="CSV or JSON lines"
@@ -97,7 +98,7 @@ export function ImportDialog({ slug, table, onImported, onClose }: Props) {
           </div>
         ) : null}
         <DialogActions>
-          <Button onClick={close}>Cancel</Button>
+          <CancelButton />
           <Button
             kind="primary"
             isBusy={sent !== null}

@@ -7,12 +7,13 @@ import { api, path } from '../api/request.ts';
 import { kindOf, previewOf, textOf } from '../grid/value.ts';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { Field } from '../ui/field.tsx';
-import { filterParam } from './filters.ts';
+import { filterParam, groupParam } from './filters.ts';
 import { tableName } from './table-name.ts';
 
 const shownMax = 8;
 
-type Props = { slug: string; reference: Reference; onPick: (text: string) => void };
+/** `onPick`: the texts of the columns of the foreign key. */
+type Props = { slug: string; reference: Reference; onPick: (texts: Record<string, string>) => void };
 
 export function ReferenceLookup({ slug, reference, onPick }: Props) {
   const { data: schema } = useQuery(schemaQuery(slug));
@@ -20,8 +21,8 @@ export function ReferenceLookup({ slug, reference, onPick }: Props) {
   const wanted = useDeferredValue(search.trim());
   const target = tableName(reference.target);
   const table = schema?.tables.find((candidate) => tableName(candidate) === target);
-  const key = reference.target_columns[0] ?? '';
-  const label = labelColumn(table, key);
+  const keys = reference.target_columns;
+  const label = labelColumn(table, keys);
   const { data, error } = useQuery({
     queryKey: ['project', slug, 'lookup', target, label, wanted],
     queryFn: ({ signal }) => {
@@ -33,7 +34,7 @@ export function ReferenceLookup({ slug, reference, onPick }: Props) {
         params.push(
           label
             ? filterParam({ column: label, operator: 'ilike', value: wanted })
-            : filterParam({ column: key, operator: 'eq', value: wanted }),
+            : groupParam(keys.map((column) => ({ column, operator: 'eq', value: wanted }))),
         );
       }
       return api.get<PageResponse>(path`projects/${slug}/tables/${target}`, params, signal);
@@ -47,16 +48,17 @@ export function ReferenceLookup({ slug, reference, onPick }: Props) {
         label={`Find in ${target}`}
         value={search}
         onChange={setSearch}
-        placeholder={label ? `a part of ${label}` : `the whole ${key}`}
+        placeholder={label ? `a part of ${label}` : `the whole ${keys.join(' or ')}`}
       />
       {error ? <ErrorNote error={error} /> : null}
       <ul className="lookup">
         {(data?.rows ?? []).map((row) => {
-          const value = textOf(row[key]);
+          const values = keys.map((key) => textOf(row[key]));
+          const picked = Object.fromEntries(reference.columns.map((name, at) => [name, values[at] ?? '']));
           return (
-            <li key={value}>
-              <button type="button" className="menu-item" onClick={() => onPick(value)}>
-                <span className="mono">{value}</span>
+            <li key={JSON.stringify(values)}>
+              <button type="button" className="menu-item" onClick={() => onPick(picked)}>
+                <span className="mono">{values.join(', ')}</span>
                 {label ? <span className="truncate muted">{previewOf(row[label], 'text')}</span> : null}
               </button>
             </li>
@@ -69,6 +71,8 @@ export function ReferenceLookup({ slug, reference, onPick }: Props) {
 }
 
 /** The first text column says what a row is. */
-function labelColumn(table: Table | undefined, key: string): string | null {
-  return table?.columns.find(({ name, type }) => name !== key && kindOf(type) === 'text')?.name ?? null;
+function labelColumn(table: Table | undefined, keys: readonly string[]): string | null {
+  return (
+    table?.columns.find(({ name, type }) => !keys.includes(name) && kindOf(type) === 'text')?.name ?? null
+  );
 }

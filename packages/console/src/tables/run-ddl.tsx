@@ -5,7 +5,7 @@ import { schemaQuery, tablesQuery } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { Code } from '../ui/code.tsx';
-import { DialogActions } from '../ui/dialog.tsx';
+import { CancelButton, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { CheckField } from '../ui/field.tsx';
 import { toast } from '../ui/toast.tsx';
@@ -19,11 +19,10 @@ type Props = {
   /** What the person must agree to first, with the name of the object. */
   confirm?: string | null;
   onDone: () => Promise<void> | void;
-  onClose: () => void;
 };
 
 /** The DDL of a form, always shown before it runs, in one transaction. */
-export function RunDdl({ slug, statements, action, problem, confirm = null, onDone, onClose }: Props) {
+export function RunDdl({ slug, statements, action, problem, confirm = null, onDone }: Props) {
   const client = useQueryClient();
   const text = statements.map((statement) => `${statement};`).join('\n');
   // The agreement is to these statements: others have to be agreed to again.
@@ -69,7 +68,7 @@ export function RunDdl({ slug, statements, action, problem, confirm = null, onDo
         </>
       )}
       <DialogActions>
-        <Button onClick={onClose}>Cancel</Button>
+        <CancelButton />
         <Button
           kind={confirm === null ? 'primary' : 'danger'}
           isBusy={run.isPending}

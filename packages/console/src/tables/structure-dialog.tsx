@@ -5,6 +5,7 @@ import { useLocation } from 'wouter';
 import { type Table, tablesQuery } from '../api/queries.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { CheckField, Field, SelectField } from '../ui/field.tsx';
+import { leaveFreely } from '../ui/leaving.ts';
 import {
   type Alteration,
   type AlterationKey,
@@ -41,7 +42,7 @@ export function StructureDialog({ slug, table, onClose }: Props) {
     }
   };
   return (
-    <Dialog title={`Structure of ${tableName(table)}`} kind="wide" onClose={onClose}>
+    <Dialog title={`Structure of ${tableName(table)}`} kind="wide" onClose={onClose} isForm>
       <div className="stack">
         <SelectField
           label="Change"
@@ -68,8 +69,7 @@ export function StructureDialog({ slug, table, onClose }: Props) {
           action={label}
           problem={missing ? `Fill in “${missing}”.` : null}
           confirm={confirm?.(table, values) ?? null}
-          onDone={leave}
-          onClose={onClose}
+          onDone={() => leaveFreely(leave)}
         />
       </div>
     </Dialog>

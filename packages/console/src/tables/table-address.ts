@@ -1,14 +1,17 @@
 // Filters and order of the page's address, so that a view of a table can be shared.
 import { useMemo } from 'react';
 import { useSearchParams } from 'wouter';
-import { type Filter, readFilter, readSort, type Sort, writeFilter, writeSort } from './filters.ts';
+import { type FilterGroup, readFilters, readSort, type Sort, writeFilters, writeSort } from './filters.ts';
 
 export function useTableAddress() {
   const [params, setParams] = useSearchParams();
   const text = params.toString();
   return useMemo(() => {
     const now = new URLSearchParams(text);
-    const filters = now.getAll('filter').flatMap((item) => readFilter(item) ?? []);
+    const filters = now.getAll('filter').flatMap((item) => {
+      const group = readFilters(item);
+      return group ? [group] : [];
+    });
     const sorts = now.getAll('sort').flatMap((item) => readSort(item) ?? []);
     const set = (name: string, values: string[]) =>
       setParams((before) => {
@@ -26,7 +29,7 @@ export function useTableAddress() {
       filters,
       sorts,
       toggleSort,
-      setFilters: (next: Filter[]) => set('filter', next.map(writeFilter)),
+      setFilters: (next: FilterGroup[]) => set('filter', next.map(writeFilters)),
     };
   }, [text, setParams]);
 }

@@ -13,7 +13,6 @@ import {
   countOf,
   discardAll,
   emptyHistory,
-  type History,
   insertRows,
   redo,
   type StoredRow,
@@ -28,12 +27,13 @@ import { useSession } from '../session/use-session.ts';
 import { EmptyState } from '../ui/empty-state.tsx';
 import { ErrorState } from '../ui/error-state.tsx';
 import { plural } from '../ui/format.ts';
+import { useUnsaved } from '../ui/leaving.ts';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { toast } from '../ui/toast.tsx';
-import { useLeaveWarning } from '../ui/use-leave-warning.ts';
 import { exportTable } from './export-table.ts';
 import { gridColumns, gridSource } from './grid-source.ts';
 import { ImportDialog } from './import-dialog.tsx';
+import { useKeptEdits } from './kept-edits.ts';
 import { readWholeRow, readWholeRows } from './long-values.ts';
 import { ReviewDialog } from './review-dialog.tsx';
 import { StructureDialog } from './structure-dialog.tsx';
@@ -50,7 +50,7 @@ export function TableView({ slug, table, enums }: Props) {
   const name = tableName(table);
   const address = useTableAddress();
   const rows = useRows({ slug, table: name, keyColumns: table.primary_key, ...address });
-  const [history, setHistory] = useState<History>(emptyHistory);
+  const [history, setHistory] = useKeptEdits(slug, name);
   const [selected, setSelected] = useState<Selection>(startSelection);
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const [isPanelOpen, setPanelOpen] = useState(false);
@@ -60,15 +60,19 @@ export function TableView({ slug, table, enums }: Props) {
   const isEditable = isWritable && isTable && table.primary_key.length > 0;
 
   const staged = stagedOf(history);
-  useLeaveWarning(countOf(staged) > 0);
+  const pending = countOf(staged);
+  useUnsaved(pending > 0 ? `${plural(pending, 'unsaved change')} of ${name}.` : null, {
+    survivesSearch: true,
+  });
   const all = useMemo<StoredRow[]>(
     () => [...[...staged.inserted].map(([key, values]) => ({ key, values })), ...rows.rows],
     [staged.inserted, rows.rows],
   );
-  const columns = useMemo(
-    () => gridColumns(table, enums, address.sorts, isEditable).filter((column) => !hidden.has(column.name)),
-    [table, enums, address.sorts, isEditable, hidden],
+  const allColumns = useMemo(
+    () => gridColumns(table, enums, address.sorts, isEditable),
+    [table, enums, address.sorts, isEditable],
   );
+  const columns = useMemo(() => allColumns.filter(({ name }) => !hidden.has(name)), [allColumns, hidden]);
   const source = useMemo(
     () => gridSource(columns, all, staged, table.primary_key.length > 0),
     [columns, all, staged, table],
@@ -88,6 +92,16 @@ export function TableView({ slug, table, enums }: Props) {
     if (cells.length > 0) setHistory((now) => setCells(now, cells));
     return null;
   };
+  const columnOf = (column: string) => allColumns.find(({ name: known }) => known === column);
+  const canSet = (column: string) => columnOf(column)?.isReadOnly === false;
+  /** One step to undo, also for a foreign key of several columns. */
+  const setReference = (texts: Record<string, string>) =>
+    edit(
+      Object.entries(texts).flatMap(([name, text]) => {
+        const column = columnOf(name);
+        return column ? [{ row: selection.focus.row, column, text }] : [];
+      }),
+    );
   const place = { slug, table };
   const duplicate = async () => {
     const copies = (await readWholeRows(place, chosen, staged)).map((values) => copyOf(table, values));
@@ -106,7 +120,7 @@ export function TableView({ slug, table, enums }: Props) {
       discard: () => setHistory(discardAll),
       'delete-rows': () => setHistory((now) => toggleDeleted(now, chosen)),
       duplicate: () => void duplicate().catch(toast.failed),
-      review: () => setOpen(countOf(staged) > 0 ? 'review' : null),
+      review: () => setOpen(pending > 0 ? 'review' : null),
     };
     steps[wanted]();
   };
@@ -132,7 +146,7 @@ export function TableView({ slug, table, enums }: Props) {
         hidden={hidden}
         onHidden={setHidden}
         isEditable={isEditable}
-        pending={countOf(staged)}
+        pending={pending}
         canUndo={canUndo(history)}
         canRedo={canRedo(history)}
         onCommand={command}
@@ -193,6 +207,8 @@ export function TableView({ slug, table, enums }: Props) {
                 ? (text, seen) => edit([{ row: selection.focus.row, column: focusColumn, text, seen }])
                 : null
             }
+            columnValue={(column) => source.valueAt(selection.focus.row, column)}
+            onPick={isEditable ? { canSet, set: setReference } : null}
             onClose={() => setPanelOpen(false)}
           />
         ) : null}

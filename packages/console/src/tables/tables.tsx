@@ -11,6 +11,7 @@ import { ErrorState } from '../ui/error-state.tsx';
 import { Field } from '../ui/field.tsx';
 import { formatBytes, formatNumber } from '../ui/format.ts';
 import { Icon } from '../ui/icons.tsx';
+import { leaveFreely } from '../ui/leaving.ts';
 import { usePageTitle } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { CreateTable } from './create-table.tsx';
@@ -31,7 +32,7 @@ export function Tables({ slug, table }: { slug: string; table: string | null }) 
         {table ? <OpenTable key={table} slug={slug} name={table} /> : <NoTable slug={slug} />}
       </div>
       {table === null && params.has('new') && isWritable ? (
-        <CreateTable slug={slug} onClose={() => go(`/projects/${slug}/tables`)} />
+        <CreateTable slug={slug} onClose={() => leaveFreely(() => go(`/projects/${slug}/tables`))} />
       ) : null}
     </div>
   );

@@ -10,14 +10,14 @@ import { plural } from '../ui/format.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Popover } from '../ui/menu.tsx';
 import { FilterBar } from './filter-bar.tsx';
-import type { Filter } from './filters.ts';
+import type { FilterGroup } from './filters.ts';
 import { tableName } from './table-name.ts';
 
 type Props = {
   slug: string;
   table: Table;
-  filters: readonly Filter[];
-  onFilters: (filters: Filter[]) => void;
+  filters: readonly FilterGroup[];
+  onFilters: (filters: FilterGroup[]) => void;
   hidden: ReadonlySet<string>;
   onHidden: (hidden: ReadonlySet<string>) => void;
   isEditable: boolean;

@@ -4,7 +4,7 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import { api, path } from '../api/request.ts';
 import type { StoredRow } from '../grid/staged.ts';
-import { type Filter, filterParam, orderParam, type Sort } from './filters.ts';
+import { type FilterGroup, groupParam, orderParam, type Sort } from './filters.ts';
 import { readChars } from './long-values.ts';
 
 const pageRows = 200;
@@ -15,7 +15,7 @@ type Options = {
   slug: string;
   table: string;
   keyColumns: readonly string[];
-  filters: readonly Filter[];
+  filters: readonly FilterGroup[];
   sorts: readonly Sort[];
 };
 
@@ -32,7 +32,7 @@ export function useRows({ slug, table, keyColumns, filters, sorts }: Options) {
         ['limit', String(pageRows)],
         ['numbers', 'string'],
         ...Object.entries(pageParam).map(([name, value]): [string, string] => [name, String(value)]),
-        ...filters.map(filterParam),
+        ...filters.map(groupParam),
         // A row without a key cannot be read again.
         ...(keyColumns.length > 0 ? [['max_value_chars', String(readChars)] as [string, string]] : []),
       ];

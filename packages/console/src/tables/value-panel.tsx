@@ -1,12 +1,9 @@
 // One value, whole: text as it is, JSON indented. NULL and the empty text are told apart. A foreign key shows its row.
-import type { PageResponse } from '@rowhouse/api';
 import { useQuery } from '@tanstack/react-query';
-import { type ReactNode, useState } from 'react';
-import { Link } from 'wouter';
-import type { Reference, Table } from '../api/queries.ts';
-import { api, path } from '../api/request.ts';
+import { Fragment, type ReactNode, useState } from 'react';
+import type { Table } from '../api/queries.ts';
 import type { GridColumn } from '../grid/grid.tsx';
-import { editText, previewOf, textOf } from '../grid/value.ts';
+import { editText } from '../grid/value.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Button, IconButton } from '../ui/button.tsx';
 import { Copy } from '../ui/copy.tsx';
@@ -14,10 +11,10 @@ import { ErrorNote } from '../ui/error-state.tsx';
 import { TextField } from '../ui/field.tsx';
 import { plural } from '../ui/format.ts';
 import { Icon } from '../ui/icons.tsx';
+import { useUnsaved } from '../ui/leaving.ts';
 import { Skeleton } from '../ui/skeleton.tsx';
-import { filterParam, writeFilter } from './filters.ts';
-import { readChars } from './long-values.ts';
 import { ReferenceLookup } from './reference-lookup.tsx';
+import { ReferencedRow } from './referenced-row.tsx';
 import { tableName } from './table-name.ts';
 
 type Props = {
@@ -29,6 +26,13 @@ type Props = {
   value: unknown;
   /** null: the value cannot be changed here. Returns the problem if the text does not fit. `seen`: the whole value, if it was read. */
   onChange: ((text: string | null, seen?: unknown) => string | null) | null;
+  /** Other values of the row, for a foreign key of several columns. */
+  columnValue: (column: string) => unknown;
+  /** Sets all columns of a foreign key at once. null: the row cannot be changed here. */
+  onPick: {
+    canSet: (column: string) => boolean;
+    set: (texts: Record<string, string>) => string | null;
+  } | null;
   onClose: () => void;
 };
 
@@ -71,14 +75,13 @@ function Panel({ column, onClose, children }: Pick<Props, 'column' | 'onClose'> 
   );
 }
 
-function WholeValue({ slug, table, column, value, onChange, onClose }: Props) {
+function WholeValue({ slug, table, column, value, columnValue, onChange, onPick, onClose }: Props) {
   const stored = editText(value ?? null, column.type);
   const [text, setText] = useState(stored);
   const [problem, setProblem] = useState<string | null>(null);
   const isNull = value === null;
-  const reference = table.references.find(
-    ({ columns }) => columns.length === 1 && columns[0] === column.name,
-  );
+  useUnsaved(text === stored || !onChange ? null : `The value of ${column.name} that is not staged.`);
+  const references = table.references.filter(({ columns }) => columns.includes(column.name));
   return (
     <Panel column={column} onClose={onClose}>
       <div className="row">
@@ -118,62 +121,25 @@ function WholeValue({ slug, table, column, value, onChange, onClose }: Props) {
           ) : null}
         </div>
       ) : null}
-      {reference && value !== null && value !== undefined ? (
-        <ReferencedRow slug={slug} reference={reference} value={value} />
-      ) : null}
-      {reference && onChange ? (
-        <ReferenceLookup
-          slug={slug}
-          reference={reference}
-          onPick={(picked) => {
-            setText(picked);
-            setProblem(onChange(picked));
-          }}
-        />
-      ) : null}
+      {references.map((reference) => (
+        <Fragment key={reference.columns.join(' ')}>
+          <ReferencedRow
+            slug={slug}
+            reference={reference}
+            columnValue={(name) => (name === column.name ? value : columnValue(name))}
+          />
+          {onPick && reference.columns.every(onPick.canSet) ? (
+            <ReferenceLookup
+              slug={slug}
+              reference={reference}
+              onPick={(picked) => {
+                setText(picked[column.name] ?? '');
+                setProblem(onPick.set(picked));
+              }}
+            />
+          ) : null}
+        </Fragment>
+      ))}
     </Panel>
-  );
-}
-
-function ReferencedRow({ slug, reference, value }: { slug: string; reference: Reference; value: unknown }) {
-  const target = tableName(reference.target);
-  const filter = { column: reference.target_columns[0] ?? '', operator: 'eq' as const, value: textOf(value) };
-  const { data, error } = useQuery({
-    queryKey: ['project', slug, 'peek', target, filter],
-    queryFn: ({ signal }) =>
-      api.get<PageResponse>(
-        path`projects/${slug}/tables/${target}`,
-        [['limit', '1'], ['numbers', 'string'], ['max_value_chars', String(readChars)], filterParam(filter)],
-        signal,
-      ),
-  });
-  const row = data?.rows[0];
-  const href = `/projects/${slug}/tables/${encodeURIComponent(target)}?filter=${encodeURIComponent(writeFilter(filter))}`;
-  return (
-    <section className="peek">
-      <header className="row">
-        <h3 className="grow truncate">{target}</h3>
-        <Link href={href}>Open</Link>
-      </header>
-      {error ? <ErrorNote error={error} /> : null}
-      {data || error ? null : <Skeleton lines={3} />}
-      {data && !row ? <p className="muted">There is no such row.</p> : null}
-      {row ? (
-        <dl className="peek-facts">
-          {data.columns.map((name, index) => (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>
-                {row[name] === null ? (
-                  <i className="faint">NULL</i>
-                ) : (
-                  previewOf(row[name], data.types[index] ?? '')
-                )}
-              </dd>
-            </div>
-          ))}
-        </dl>
-      ) : null}
-    </section>
   );
 }

@@ -1,11 +1,9 @@
 import type { User } from '@rowhouse/api';
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { api, path } from '../api/request.ts';
-import { Button } from '../ui/button.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
 import { CheckField, Field, TextField } from '../ui/field.tsx';
+import { FormDialog } from '../ui/form-dialog.tsx';
 
 type Props = { slug: string; user: User | null; onSaved: () => void; onClose: () => void };
 
@@ -31,40 +29,35 @@ export function UserForm({ slug, user, onSaved, onClose }: Props) {
     },
     onSuccess: onSaved,
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    save.mutate();
-  };
   return (
-    <Dialog title={user ? 'Edit user' : 'New user'} onClose={onClose}>
-      <form className="stack" onSubmit={submit}>
-        {save.error ? <ErrorNote error={save.error} /> : null}
-        <Field label="Email" type="email" value={email} onChange={setEmail} required autoFocus />
-        <Field
-          label={user ? 'New password' : 'Password'}
-          type="password"
-          value={password}
-          onChange={setPassword}
-          autoComplete="new-password"
-          help={user ? 'Empty: it stays as it is.' : 'Empty: the user sets one with a reset code.'}
-        />
-        <Field label="Role" value={role} onChange={setRole} required mono />
-        <CheckField label="The email address is verified" checked={isVerified} onChange={setVerified} />
-        <TextField
-          label="data"
-          value={data}
-          onChange={setData}
-          error={parsed ? null : 'A JSON object is expected.'}
-          rows={6}
-        />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" isBusy={save.isPending} disabled={!parsed}>
-            {user ? 'Save' : 'Create user'}
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={user ? 'Edit user' : 'New user'}
+      action={user ? 'Save' : 'Create user'}
+      error={save.error}
+      isBusy={save.isPending}
+      isReady={parsed !== null}
+      onSubmit={() => save.mutate()}
+      onClose={onClose}
+    >
+      <Field label="Email" type="email" value={email} onChange={setEmail} required autoFocus />
+      <Field
+        label={user ? 'New password' : 'Password'}
+        type="password"
+        value={password}
+        onChange={setPassword}
+        autoComplete="new-password"
+        help={user ? 'Empty: it stays as it is.' : 'Empty: the user sets one with a reset code.'}
+      />
+      <Field label="Role" value={role} onChange={setRole} required mono />
+      <CheckField label="The email address is verified" checked={isVerified} onChange={setVerified} />
+      <TextField
+        label="data"
+        value={data}
+        onChange={setData}
+        error={parsed ? null : 'A JSON object is expected.'}
+        rows={6}
+      />
+    </FormDialog>
   );
 }
 

@@ -2,7 +2,7 @@
 import type { HandedCodeResponse, User, UsersResponse } from '@rowhouse/api';
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useDeferredValue, useState } from 'react';
-import { useLocation } from 'wouter';
+import { useLocation, useSearchParams } from 'wouter';
 import { api, path } from '../api/request.ts';
 import { mayWrite } from '../session/may.ts';
 import { useSession } from '../session/use-session.ts';
@@ -22,6 +22,7 @@ import type { MenuItem } from '../ui/menu.tsx';
 import { Page } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { toast } from '../ui/toast.tsx';
+import { useParam } from '../ui/use-param.ts';
 import { startActing } from './acting.ts';
 import { UserForm } from './user-form.tsx';
 import { UserSessions } from './user-sessions.tsx';
@@ -36,8 +37,14 @@ type Open =
 export function Users({ slug }: { slug: string }) {
   const client = useQueryClient();
   const [, go] = useLocation();
-  const [search, setSearch] = useState('');
-  const [page, setPage] = useState(1);
+  const [search, setSearch] = useParam('search', ['page']);
+  const [params, setParams] = useSearchParams();
+  const page = Math.max(1, Math.trunc(Number(params.get('page'))) || 1);
+  const setPage = (next: number) =>
+    setParams((before) => {
+      before.set('page', String(next));
+      return before;
+    });
   const [open, setOpen] = useState<Open | null>(null);
   const isWritable = mayWrite(useSession());
   const wanted = useDeferredValue(search.trim());
@@ -109,10 +116,8 @@ export function Users({ slug }: { slug: string }) {
           type="search"
           placeholder="Search by email or id"
           value={search}
-          onChange={(text) => {
-            setSearch(text);
-            setPage(1);
-          }}
+          onChange={setSearch}
+          maxLength={100}
         />
       </div>
       {error ? <ErrorState error={error} onRetry={() => void refetch()} /> : null}

@@ -1,0 +1,21 @@
+import { useSearchParams } from 'wouter';
+
+/**
+ * A parameter of the address as state, so that a view can be shared and Back leads to the one before. Empty: it is not there. One
+ * text that becomes another, as by typing, is one step back. `resets`: parameters that no longer fit then.
+ */
+export function useParam(name: string, resets: readonly string[] = []): [string, (value: string) => void] {
+  const [params, setParams] = useSearchParams();
+  const value = params.get(name) ?? '';
+  const set = (next: string) =>
+    setParams(
+      (before) => {
+        const after = new URLSearchParams(before);
+        for (const other of [name, ...resets]) after.delete(other);
+        if (next !== '') after.set(name, next);
+        return after;
+      },
+      { replace: value !== '' && next !== '' },
+    );
+  return [value, set];
+}
