@@ -63,8 +63,8 @@ class GateClosedError extends Error {
 
 /** A statement that was assumed plain has left these traces in a shared session. */
 type OnTraces = (projectId: string, source: TraceSource, traces: readonly string[]) => void;
-/** An audit takes PostgreSQL 1 to 2 ms: at most a tenth of a core for all sessions together. */
-const [auditEveryMs, auditEachMs] = [10_000, 20];
+/** An audit takes PostgreSQL 1 to 2 ms: a fortieth of a core for all sessions together. */
+const auditEachMs = 80;
 
 /** A session that does not answer in time is destroyed, which rejects the pending answer. */
 async function within<T>(ms: number, session: Session, answer: Promise<T>): Promise<T> {
@@ -124,7 +124,7 @@ export function openProjectSessions(
     onTraces(project.id, source, traces);
   };
   const audit = openAudit(
-    () => Math.max(auditEveryMs, counts().open * auditEachMs),
+    () => counts().open * auditEachMs,
     (session, traces) => {
       session.destroy();
       const owner = owners.get(session);

@@ -39,7 +39,10 @@ export type Audit = {
   sample(session: Session): void;
 };
 
-/** `everyMs`: the interval for one session. `onTraces`: receives the findings. */
+/** The shortest interval of one session. */
+const leastMs = 10_000;
+
+/** `everyMs`: the interval for one session, if it is longer. `onTraces`: receives the findings. */
 export function openAudit(
   everyMs: () => number,
   onTraces: (session: Session, traces: readonly string[]) => void,
@@ -49,7 +52,7 @@ export function openAudit(
     sample: (session) => {
       const now = performance.now();
       const last = auditedAt.get(session);
-      if (last !== undefined && now - last < everyMs()) return;
+      if (last !== undefined && (now - last < leastMs || now - last < everyMs())) return;
       auditedAt.set(session, now);
       // Most sessions live for a few statements only, so a session is first audited after some time of use.
       if (last === undefined) return;

@@ -63,10 +63,10 @@ export type StatementProfiles = {
 };
 
 /**
- * The check takes PostgreSQL milliseconds. With hundreds of active projects it runs less often, so that it takes at most
- * a tenth of a core for all of them together.
+ * The check takes PostgreSQL milliseconds. With hundreds of active projects it runs less often, so that it takes a twentieth
+ * of a core for all of them together: with a thousand, more would be a quarter of what their statements cost.
  */
-const [minTrustedMs, maxTrustedMs, trustedMsPerSession] = [10_000, 60_000, 10];
+const [minTrustedMs, maxTrustedMs, trustedMsPerSession] = [10_000, 120_000, 40];
 const askAgainMs = 1_000;
 const maxProfiles = 500;
 const suspectMs = 10 * 60_000;
