@@ -1,25 +1,58 @@
-// kill -9 of the service at each step of a base backup: a backup is listed only when it is whole, the next start takes
-// another one, what is left is pruned, and the WAL has no gap.
+// kill -9 of the service, which uploads, and of PostgreSQL at each step of a base backup to a folder and to S3: a backup is listed
+// only when it is whole, the next one succeeds, what is left is pruned, and the WAL has no gap.
 import { existsSync, readdirSync, statSync, utimesSync } from 'node:fs';
 import path from 'node:path';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { newFolder } from './backup-lab.ts';
 import { api, until } from './helpers.ts';
-import { launch, newAccountKey, usedDataFolder } from './process.ts';
+import { launch, newAccountKey, postmasterPid, usedDataFolder } from './process.ts';
+import { openS3Server, s3SkipReason } from './s3-server.ts';
 
 const dayMs = 24 * 60 * 60_000;
 /** Its thread has a low priority, and a busy machine lets it wait. */
 const backupMs = 240_000;
 
-it('kill -9 during a base backup leaves no backup or a whole one, and no gap', {
-  timeout: 900_000,
-}, async () => {
-  const data = await usedDataFolder();
+type Place = {
+  settings: Record<string, string>;
+  /** Where the objects are on the disk. */
+  repository: string;
+};
+
+function inFolder(): Place {
   const repository = newFolder('repository');
+  return { repository, settings: { ROWHOUSE_BACKUP_URL: `file:${repository}` } };
+}
+
+async function inS3(): Promise<Place> {
+  const server = await openS3Server(newFolder('s3'));
+  onTestFinished(() => server.stop());
+  const { endpoint, credentials, bucket, prefix } = server.location;
+  const settings = {
+    ROWHOUSE_BACKUP_URL: `s3://${bucket}/${prefix}?endpoint=${endpoint}`,
+    AWS_ACCESS_KEY_ID: credentials.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
+  };
+  return { settings, repository: path.join(server.bucketFolder, prefix) };
+}
+
+const reason = await s3SkipReason();
+
+it('kill -9 during a base backup leaves no backup or a whole one, and no gap', { timeout: 900_000 }, () =>
+  killDuringBackups(inFolder()),
+);
+
+it.skipIf(reason !== null)(
+  'kill -9 during a base backup to S3 leaves no backup or a whole one, and no gap',
+  { timeout: 900_000 },
+  async () => killDuringBackups(await inS3()),
+);
+
+async function killDuringBackups({ settings, repository }: Place): Promise<void> {
+  const data = await usedDataFolder();
   const env = {
-    ...{ ROWHOUSE_DATA: data, ROWHOUSE_ACCOUNT_KEY: newAccountKey() },
-    ...{ ROWHOUSE_BACKUP_URL: `file:${repository}`, ROWHOUSE_BACKUP_RATE_MB: '8' },
+    ...{ ROWHOUSE_DATA: data, ROWHOUSE_ACCOUNT_KEY: newAccountKey(), ROWHOUSE_BACKUP_RATE_MB: '8' },
+    ...settings,
   };
   let service = await launch(env);
   const ask = async (query: string) => {
@@ -29,25 +62,31 @@ it('kill -9 during a base backup leaves no backup or a whole one, and no gap', {
   };
 
   const baseFolder = () => {
-    const cluster = readdirSync(repository).find((name) => /^\d+$/.test(name)) ?? 'none';
+    const clusters = existsSync(repository) ? readdirSync(repository) : [];
+    const cluster = clusters.find((name) => /^\d+$/.test(name)) ?? 'none';
     return path.join(repository, cluster, 'base');
   };
   const ids = () => (existsSync(baseFolder()) ? readdirSync(baseFolder()).sort() : []);
-  const objectsOf = (id: string) => readdirSync(path.join(baseFolder(), id));
+  /** None: the service has removed those of a backup that failed. */
+  const objectsOf = (id: string) =>
+    existsSync(path.join(baseFolder(), id)) ? readdirSync(path.join(baseFolder(), id)) : [];
   const isWhole = (id: string) => objectsOf(id).includes('backup');
   const listed = async (): Promise<string[]> => {
     const { body } = await service.call('GET', `${api}/backups`);
     return body.backups.map(({ id }: { id: string }) => id).sort();
   };
-  /** Kills the service as soon as an object is stored whose name fits, of a backup that has begun since. */
-  const killAt = async (object: RegExp, seen: readonly string[]): Promise<string> => {
+  /** As soon as an object is stored whose name fits, of a backup that has begun since. */
+  const stored = async (object: RegExp, seen: readonly string[]): Promise<string> => {
     for (const deadline = Date.now() + backupMs; Date.now() < deadline; await nextTurn()) {
       const id = ids().find((one) => !seen.includes(one) && objectsOf(one).some((name) => object.test(name)));
-      if (id === undefined) continue;
-      await service.stop('SIGKILL');
-      return id;
+      if (id !== undefined) return id;
     }
     throw new Error(`Not stored in time: ${object}`);
+  };
+  const killAt = async (object: RegExp, seen: readonly string[]): Promise<string> => {
+    const id = await stored(object, seen);
+    await service.stop('SIGKILL');
+    return id;
   };
   const restart = async () => {
     service = await launch(env);
@@ -100,19 +139,51 @@ it('kill -9 during a base backup leaves no backup or a whole one, and no gap', {
   });
   expect(ids().at(-1)).toBe(last);
 
-  const run = async (target: string) => {
-    const { status, body } = await service.call('POST', target, { body: {} });
+  const start = async (target: string, given: object = {}): Promise<string> => {
+    const { status, body } = await service.call('POST', target, { body: given });
     expect([target, status, body.error]).toEqual([target, 202, undefined]);
-    return until('the job has ended', async () => {
-      const { body: found } = await service.call('GET', `${api}/jobs/${body.job.id}`);
-      return found.job.status !== 'running' && found.job;
-    });
+    return body.job.id;
   };
+  const ended = (job: string) =>
+    until(
+      'the job has ended',
+      async () => {
+        const { status, body } = await service.call('GET', `${api}/jobs/${job}`);
+        return status === 200 && body.job.status !== 'running' && body.job;
+      },
+      backupMs,
+    );
+  const run = async (target: string, given?: object) => ended(await start(target, given));
+
+  // PostgreSQL dies, and the service goes on: that backup fails, and the next one succeeds.
+  for (const object of [/^db-/, /^rest\.tar$/]) {
+    const seen = ids();
+    const job = await start(`${api}/backups`, { kind: 'full' });
+    const id = await stored(object, seen);
+    const pid = postmasterPid(data);
+    process.kill(pid ?? 0, 'SIGKILL');
+    await until('PostgreSQL is back', async () => {
+      const { status } = await service.call('GET', '/readyz');
+      return status === 200 && postmasterPid(data) !== pid;
+    });
+    // After the last part, it may have become whole.
+    const { status } = await ended(job);
+    expect([object, isWhole(id)]).toEqual([object, object.test('rest.tar') ? status === 'done' : false]);
+    expect(await listed()).toEqual(ids().filter(isWhole));
+    const next = await run(`${api}/backups`, { kind: 'full' });
+    expect([next.status, next.error]).toEqual(['done', null]);
+    expect(await listed()).toEqual(ids().filter(isWhole));
+    await someRows();
+  }
+
   // What is left of the others goes when it is a day old, and nothing else.
   const interrupted = ids().filter((id) => !isWhole(id));
   expect(interrupted).toContain(first);
   expect(await run(`${api}/backups/prune`)).toMatchObject({ error: null, result: { unfinished: 0 } });
-  const aged = [path.join(repository, '.incoming'), ...interrupted.map((id) => path.join(baseFolder(), id))];
+  const incoming = ['.incoming']
+    .map((name) => path.join(repository, name))
+    .filter((name) => existsSync(name));
+  const aged = [...incoming, ...interrupted.map((id) => path.join(baseFolder(), id))];
   const old = new Date(Date.now() - 2 * dayMs);
   for (const folder of aged)
     for (const name of readdirSync(folder)) {
@@ -138,19 +209,11 @@ it('kill -9 during a base backup leaves no backup or a whole one, and no gap', {
   expect(await run(`${api}/backups/verify`)).toMatchObject({ error: null });
   const { status, body } = await service.call('POST', '/projects/shop/restore', { body: { to: at } });
   expect([status, body.error]).toEqual([202, undefined]);
-  const restored = await until(
-    'the restore has ended',
-    async () => {
-      const { body: found } = await service.call('GET', `${api}/jobs/${body.job.id}`);
-      return found.job.status !== 'running' && found.job;
-    },
-    120_000,
-  );
-  expect(restored.error).toBe(null);
+  expect((await ended(body.job.id)).error).toBe(null);
   const copy = await service.call('POST', `/projects/${body.project.slug}/query`, {
     body: { query: 'select id from marks order by id' },
   });
   expect(copy.body.rows).toEqual(before);
-  const stored = new Set(before.map(({ id }: { id: number }) => id));
-  expect(acknowledged.filter((id) => !stored.has(id))).toEqual([]);
-});
+  const found = new Set(before.map(({ id }: { id: number }) => id));
+  expect(acknowledged.filter((id) => !found.has(id))).toEqual([]);
+}
