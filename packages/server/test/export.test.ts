@@ -121,7 +121,7 @@ describe('an export', () => {
       onError: () => {},
     });
     const pieces: Uint8Array[] = [];
-    const write = (piece: Uint8Array) => (pieces.push(piece) ? null : null);
+    const write = async (piece: Uint8Array) => void pieces.push(Buffer.from(piece));
     await exports.run(sourceOf(rowhouse, project.id), 'sql', write, new AbortController().signal);
     expect(comparable(Buffer.concat(pieces).toString())).toBe(comparable(native.stdout));
     await exports.stop();

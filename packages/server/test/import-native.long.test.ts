@@ -145,9 +145,8 @@ it.skipIf(!program)(
         onError: () => {},
       });
       let bytes = 0;
-      const write = (piece: Uint8Array) => {
+      const write = async (piece: Uint8Array) => {
         bytes += piece.length;
-        return null;
       };
       await exports
         .run(sourceOf(rowhouse, id), 'custom', write, new AbortController().signal)

@@ -1,13 +1,12 @@
 // A live branch: an export of the parent that is imported into a new project, as a job. The parent is not paused, and the
 // branch takes longer: its tables are filled row by row and its indexes are built again.
-import { once } from 'node:events';
-import { PassThrough } from 'node:stream';
 import type { CreateProject } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import type { Exports } from '../dumps/export.ts';
 import type { BranchOrigin } from '../dumps/import/import.ts';
 import { refuseWhileMoving } from '../dumps/moving.ts';
 import { errors } from '../errors.ts';
+import { Pieces } from '../postgres/pieces.ts';
 import { sql } from '../postgres/sql.ts';
 import type { ProjectRow } from '../projects/project.ts';
 import type { BranchDeps, FilledBranch } from './deps.ts';
@@ -42,15 +41,19 @@ async function* exportOf(
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const left = new AbortController();
-  const stream = new PassThrough();
+  let onTaken = () => {};
+  const pieces = new Pieces(() => onTaken());
   const write = (piece: Uint8Array) =>
-    stream.write(piece) ? null : once(stream, 'drain', { signal: left.signal }).then(() => {});
+    new Promise<void>((resolve) => {
+      onTaken = resolve;
+      pieces.push(piece);
+    });
   const running = exports.run(parent, 'custom', write, AbortSignal.any([signal, left.signal])).then(
-    () => void stream.end(),
-    (error) => void stream.destroy(error),
+    () => pieces.end(),
+    (error) => pieces.fail(error),
   );
   try {
-    yield* stream;
+    yield* pieces;
   } finally {
     left.abort(new Error('The import does not take the rest.'));
     await running;

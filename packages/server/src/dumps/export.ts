@@ -17,8 +17,8 @@ import { lockTables, openReader } from './tables.ts';
 import { dumpByWasm } from './wasm.ts';
 import { wasmMajor } from './wasm-module.ts';
 
-/** Takes a piece; a promise if the next one should wait until it is kept. */
-export type Write = (piece: Uint8Array) => Promise<void> | null;
+/** Takes a piece. It must be kept or sent when the promise resolves: its memory is used again then. */
+export type Write = (piece: Uint8Array) => Promise<void>;
 /** The project, and its server. */
 export type Source = Readonly<{ id: string; server_id: number }>;
 export type Exports = {
@@ -171,7 +171,6 @@ async function checkTables({ address, sessionName, signal }: Making): Promise<nu
 async function keepUp(write: Write, piece: Uint8Array, stallMs: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   const kept = write(piece);
-  if (!kept) return;
   let timer: NodeJS.Timeout | undefined;
   let stop = () => {};
   try {

@@ -1,5 +1,6 @@
 // The memory and the messages that the pg_dump thread shares with the main thread. Bytes from PostgreSQL come through a
 // ring in shared memory, because pg_dump waits for them in the middle of a call and cannot take a message then.
+import type { MessagePort } from 'node:worker_threads';
 
 /** Bytes from PostgreSQL that pg_dump has not read yet. A power of two, so that the counters may wrap. */
 export const ringBytes = 1024 * 1024;
@@ -25,6 +26,8 @@ export type WorkerInput = {
   args: string[];
   env: Record<string, string>;
   maxMemoryMb: number;
+  /** Here the memory of pieces comes back that were read. */
+  spent: MessagePort;
 };
 
 export type WorkerMessage =

@@ -1,6 +1,6 @@
 // The thread that runs pg_dump as WebAssembly. Its socket is a ring in shared memory, its output file a device that posts
 // pieces; both make it wait inside the call, so that memory stays flat whatever the size of the dump.
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import {
   distance,
   ringBytes,
@@ -111,13 +111,15 @@ function postPiece(): void {
   if (filled === 0) return;
   posted = (posted + filled) | 0;
   post({ kind: 'piece', bytes: piece.subarray(0, filled) }, [piece.buffer]);
-  piece = new Uint8Array(pieceBytes);
   filled = 0;
   for (;;) {
     const acknowledged = Atomics.load(control, slot.acknowledged);
-    if (distance(posted, acknowledged) <= windowBytes) return;
+    if (distance(posted, acknowledged) <= windowBytes) break;
     Atomics.wait(control, slot.acknowledged, acknowledged, 1_000);
   }
+  // New memory for each piece would take tens of megabytes until the garbage collector comes.
+  const back = receiveMessageOnPort(input.spent) as { message: ArrayBuffer } | undefined;
+  piece = new Uint8Array(back?.message ?? new ArrayBuffer(pieceBytes));
 }
 
 const options = {

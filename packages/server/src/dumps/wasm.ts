@@ -1,7 +1,7 @@
 // pg_dump without an installation: the WebAssembly of pg_dump 18 in a thread of its own. The socket to PostgreSQL stays
 // here, because a thread that is inside WebAssembly has no event loop.
 import { connect, type Socket } from 'node:net';
-import { Worker } from 'node:worker_threads';
+import { MessageChannel, Worker } from 'node:worker_threads';
 import { hideChannelBinding } from '../postgres/channel-binding.ts';
 import { connectSecure, endpointOf } from '../postgres/connect.ts';
 import type { Address } from '../postgres/database.ts';
@@ -15,7 +15,10 @@ import { distance, ringBytes, slot, slots, type WorkerInput, type WorkerMessage 
  */
 const usualMemoryMb = 1024;
 
-/** The dump as it comes. Ends its thread and its connection however it ends. */
+/**
+ * The dump as it comes. Ends its thread and its connection however it ends. The memory of a piece is used again as soon as the next
+ * one is asked for.
+ */
 export async function* dumpByWasm({
   address,
   args,
@@ -24,16 +27,22 @@ export async function* dumpByWasm({
   maxMemoryMb = usualMemoryMb,
 }: DumpRun): AsyncGenerator<Uint8Array> {
   const control = new Int32Array(new SharedArrayBuffer(slots * Int32Array.BYTES_PER_ELEMENT));
-  const pieces = new Pieces((size) => {
+  const { port1: spent, port2: forWorker } = new MessageChannel();
+  const pieces = new Pieces((size, { buffer }) => {
+    spent.postMessage(buffer, [buffer as ArrayBuffer]);
     Atomics.add(control, slot.acknowledged, size);
     Atomics.notify(control, slot.acknowledged);
   });
   const fail = () => pieces.fail(signal.reason);
   signal.addEventListener('abort', fail, { once: true });
   if (signal.aborted) fail();
-  const socket = await openSocket(address);
-  const feed = feedRing(socket, control, address.tls ? hideChannelBinding() : (bytes) => bytes);
-  const worker = startWorker({ control: control.buffer, ring: feed.ring, args, env, maxMemoryMb });
+  const feed = openRing(control, address.tls ? hideChannelBinding() : (bytes) => bytes);
+  const socket = await openSocket(address, feed.take);
+  feed.follow(socket);
+  const { ring } = feed;
+  const worker = startWorker({
+    ...{ control: control.buffer, ring, args, env, maxMemoryMb, spent: forWorker },
+  });
   worker.on('message', (message: WorkerMessage) => {
     if (message.kind === 'send') socket.write(message.bytes);
     else if (message.kind === 'room') feed.goOn();
@@ -49,29 +58,48 @@ export async function* dumpByWasm({
     signal.removeEventListener('abort', fail);
     socket.destroy();
     await worker.terminate();
+    spent.close();
   }
 }
 
-async function openSocket(address: Address): Promise<Socket> {
-  return address.tls
-    ? connectSecure(address)
-    : connect({ ...endpointOf(address), noDelay: true, keepAlive: true });
+const readBytes = 64 * 1024;
+
+/** `take`: returns false if the socket is not to be read before it is resumed. */
+async function openSocket(address: Address, take: (bytes: Buffer) => boolean): Promise<Socket> {
+  if (address.tls) {
+    const secure = await connectSecure(address);
+    return secure.on('data', (bytes) => void (take(bytes) || secure.pause()));
+  }
+  // All reads go into the same memory.
+  const onread = {
+    buffer: Buffer.allocUnsafeSlow(readBytes),
+    callback: (size: number, bytes: Uint8Array) => take((bytes as Buffer).subarray(0, size)),
+  };
+  return connect({ ...endpointOf(address), noDelay: true, keepAlive: true, onread });
 }
 
 /** Nothing of our environment (the master key may be in it) is there for WebAssembly to read. */
 function startWorker(workerData: WorkerInput): Worker {
-  return new Worker(workerFile(), { workerData, env: {}, argv: [], execArgv: [] });
+  const transferList = [workerData.spent];
+  return new Worker(workerFile(), { workerData, transferList, env: {}, argv: [], execArgv: [] });
 }
 
+type Ring = {
+  ring: SharedArrayBuffer;
+  /** The bytes may be overwritten when it returns. False: there is no room, and the socket is resumed when there is. */
+  take(bytes: Buffer): boolean;
+  /** The thread has read. */
+  goOn(): void;
+  follow(socket: Socket): void;
+};
+
 /** Bytes from PostgreSQL go into the ring; while it is full, the socket is not read. */
-function feedRing(
-  socket: Socket,
-  control: Int32Array,
-  pass: (bytes: Buffer) => Buffer,
-): { ring: SharedArrayBuffer; goOn: () => void } {
+function openRing(control: Int32Array, pass: (bytes: Buffer) => Buffer): Ring {
   const shared = new SharedArrayBuffer(ringBytes);
   const ring = new Uint8Array(shared);
-  const waiting: Buffer[] = [];
+  /** What did not fit. */
+  let rest: Buffer | null = null;
+  let resume = () => {};
   const put = (bytes: Buffer): number => {
     const written = Atomics.load(control, slot.written);
     const size = Math.min(ringBytes - distance(written, Atomics.load(control, slot.read)), bytes.length);
@@ -83,32 +111,38 @@ function feedRing(
     Atomics.notify(control, slot.written);
     return size;
   };
-  const goOn = () => {
-    for (let bytes = waiting.shift(); bytes; bytes = waiting.shift()) {
-      let size = put(bytes);
-      if (size < bytes.length) {
-        // Said before the second look: whatever is read after that look is announced.
-        Atomics.store(control, slot.wantsRoom, 1);
-        size += put(bytes.subarray(size));
-      }
-      if (size === bytes.length) continue;
-      waiting.unshift(bytes.subarray(size));
-      return;
-    }
-    socket.resume();
+  const putOrWait = (bytes: Buffer): number => {
+    const size = put(bytes);
+    if (size === bytes.length) return size;
+    // Said before the second look: whatever is read after that look is announced.
+    Atomics.store(control, slot.wantsRoom, 1);
+    return size + put(bytes.subarray(size));
   };
-  socket.on('data', (bytes) => {
-    waiting.push(pass(bytes));
-    socket.pause();
-    goOn();
-  });
   const close = () => {
     Atomics.store(control, slot.closed, 1);
     Atomics.notify(control, slot.written);
   };
-  socket.on('error', close);
-  socket.on('close', close);
-  return { ring: shared, goOn };
+  return {
+    ring: shared,
+    take: (bytes) => {
+      const passed = pass(bytes);
+      const waiting = rest ? Buffer.concat([rest, passed]) : passed;
+      const size = rest ? 0 : putOrWait(waiting);
+      rest = size < waiting.length ? Buffer.from(waiting.subarray(size)) : null;
+      return rest === null;
+    },
+    goOn: () => {
+      if (!rest) return;
+      const size = putOrWait(rest);
+      rest = size < rest.length ? rest.subarray(size) : null;
+      if (!rest) resume();
+    },
+    follow: (socket) => {
+      resume = () => void socket.resume();
+      socket.on('error', close);
+      socket.on('close', close);
+    },
+  };
 }
 
 function workerFile(): URL {

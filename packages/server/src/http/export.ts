@@ -89,9 +89,8 @@ function streamOf(reply: FastifyReply, format: ExportFormat, slug: string) {
   };
   const write: Write = (piece) => {
     if (!begun) begin();
-    if (raw.write(piece)) return null;
     return new Promise((resolve) => {
-      raw.once('drain', resolve);
+      raw.write(piece, () => resolve());
     });
   };
   return { write, closed: closed.signal, hasBegun: () => begun };

@@ -6,9 +6,9 @@ export class Pieces {
   private isEnded = false;
   private failure: { error: unknown } | null = null;
   private wake: () => void = () => {};
-  private readonly onTaken: (size: number) => void;
+  private readonly onTaken: (size: number, piece: Uint8Array) => void;
 
-  constructor(onTaken: (size: number) => void) {
+  constructor(onTaken: (size: number, piece: Uint8Array) => void) {
     this.onTaken = onTaken;
   }
 
@@ -35,7 +35,7 @@ export class Pieces {
       const piece = this.queue.shift();
       if (piece) {
         yield piece;
-        this.onTaken(piece.length);
+        this.onTaken(piece.length, piece);
         continue;
       }
       if (this.isEnded) return;
