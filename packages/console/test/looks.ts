@@ -14,6 +14,7 @@ export async function expectLooks(page: Page, browser: BrowserName, name: string
     [1440, 900, 'light'],
     [1440, 900, 'dark'],
     [390, 844, 'light'],
+    [390, 844, 'dark'],
   ] as const) {
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
