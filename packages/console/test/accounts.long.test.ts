@@ -75,10 +75,11 @@ inBrowsers('accounts', (name) => {
     const second = await openAccount(rowhouse, `Second ${name}`);
     const invited = await inviteTo(rowhouse, second.key, { email, role: 'viewer' });
     await rowhouse.call('POST', '/projects', { key: second.key, body: { name: `Theirs ${name}` } });
-    // In the tab that is open: the person exists, and enters the present password.
+    // In the tab that is open: the person is signed in, and needs no password.
     await other.page.goto(invited);
     await other.page.getByRole('heading', { name: `Join Second ${name}` }).waitFor();
-    await fill(other.page.getByLabel('Your password'), password);
+    await other.page.getByText(`You are signed in as ${email}.`).waitFor();
+    await expectLooks(other.page, name, 'invitation-signed-in');
     await theirs().button('Join').click();
     await theirs().link(`Theirs ${name}`).waitFor();
     expect(await theirs().button('New project').count()).toBe(0);

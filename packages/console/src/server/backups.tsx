@@ -1,6 +1,7 @@
 // Backups: what can be restored, and when that was last proven.
 import type { BackupsResponse } from '@rowhouse/api';
 import { useQuery } from '@tanstack/react-query';
+import { ApiError } from '../api/error.ts';
 import { api } from '../api/request.ts';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { formatAge, plural } from '../ui/format.ts';
@@ -13,9 +14,15 @@ export function Backups() {
     queryKey: ['backups'],
     queryFn: ({ signal }) => api.get<BackupsResponse>('backups', undefined, signal),
   });
+  const isOff = error instanceof ApiError && error.code === 'backups_off';
   return (
     <Section title="Backups">
-      {error ? <ErrorNote error={error} /> : null}
+      {isOff ? (
+        <p className="note note-warn">
+          {error.message} {error.hint}
+        </p>
+      ) : null}
+      {error && !isOff ? <ErrorNote error={error} /> : null}
       {!data && !error ? <Skeleton lines={4} /> : null}
       {data ? (
         <div className="panel panel-pad stack">
