@@ -1,7 +1,7 @@
 // Programs of other languages that tests run: which of them are here, and the environment they run in.
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, mkdirSync, readdirSync } from 'node:fs';
-import { homedir, tmpdir } from 'node:os';
+import { homedir, tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
 
 export const root = path.resolve(import.meta.dirname, '../../..');
@@ -98,8 +98,9 @@ function homeForTools(): NodeJS.ProcessEnv {
     accessSync(homedir(), constants.W_OK);
     return {};
   } catch {
-    const home = path.join(tmpdir(), 'rowhouse-home');
-    mkdirSync(home, { recursive: true });
+    // Each user has one: that of another could not be written either.
+    const home = path.join(tmpdir(), `rowhouse-home-${userInfo().uid}`);
+    mkdirSync(home, { recursive: true, mode: 0o700 });
     return {
       HOME: home,
       GOCACHE: path.join(home, 'cache'),
