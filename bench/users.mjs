@@ -1,5 +1,5 @@
-// Compares sign-ins per second, of users and of members at the console, to the hashes per second that the machine can compute. Then measures how much a flood of
-// 500 concurrent sign-ins slows down queries, in the same project and in another one.
+// Compares sign-ins per second, of users and of members at the console, to the hashes per second that the machine can compute.
+// Then measures how much a flood of 500 concurrent sign-ins slows down queries, in the same project and in another one.
 // The clients of the flood run on the same machine, with a lower priority than the service (signins.mjs).
 // npm run bench -- users [--seconds 10] [--repeats 3] [--quick] [--write]
 import { execFile } from 'node:child_process';
