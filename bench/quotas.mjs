@@ -1,5 +1,5 @@
-// What limit_mb costs, and how exactly it is enforced. Compares insert throughput far from the limit, near it, and without
-// limits (in the same build). Then 1, 4 and 16 writers fill a project with a limit of 60 MB: the table shows the peak size
+// What limit_mb costs, and how exactly it is enforced. Compares insert throughput far from the limit, in a project of 64 MB that
+// is half full, and without limits (in the same build), by /query and by the table endpoint. Then 1, 4 and 16 writers fill a project with a limit of 60 MB: the table shows the peak size
 // on disk and the committed size at the end.
 // npm run bench -- quotas [--seconds 3] [--repeats 7] [--quick] [--write]. Needs wrk.
 import { cpSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,6 +8,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { median, needTools, ratio, startService, stop, wrk } from './load.mjs';
 import { readOptions } from './options.mjs';
+import { postmasterOf, withCpuMs } from './processes.mjs';
 import { report } from './report.mjs';
 
 const options = readOptions({
@@ -19,14 +20,25 @@ needTools('wrk');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-quotas-'));
 const mb = 1024 * 1024;
 
-function inserts({ url, key }) {
-  const body = `{"query":"insert into sales (item, note) values ($1, \\'bench\\')","params":[1]}`;
-  return wrk(folder, `${url}/query`, {
-    headers: `, ['x-api-key'] = '${key}'`,
-    request: `return wrk.format('POST', nil, headers, '${body}')`,
-    connections: 32,
-    seconds: options.seconds,
-  }).rate;
+const ways = {
+  query: {
+    path: '/query',
+    body: `{"query":"insert into sales (item, note) values ($1, \\'bench\\')","params":[1]}`,
+  },
+  table: { path: '/tables/sales', body: '{"item":1,"note":"bench"}' },
+};
+
+/** Inserts per second, and the CPU time of one in microseconds: the service's and PostgreSQL's. */
+function inserts(way, { url, key, pid, data }) {
+  const { rate, requests, own, postgres } = withCpuMs(pid, postmasterOf(data), () =>
+    wrk(folder, url + ways[way].path, {
+      headers: `, ['x-api-key'] = '${key}'`,
+      request: `return wrk.format('POST', nil, headers, '${ways[way].body}')`,
+      connections: 32,
+      seconds: options.seconds,
+    }),
+  );
+  return { rate, own: (own * 1000) / requests, postgres: (postgres * 1000) / requests };
 }
 
 /** `peak` and `end`: MB above the size of an empty project. */
@@ -71,37 +83,42 @@ cpSync(path.resolve(unlimited, '../dist'), unlimited, { recursive: true });
 renameSync(path.join(unlimited, 'query/admission.js'), path.join(unlimited, 'query/real-admission.js'));
 writeFileSync(
   path.join(unlimited, 'query/admission.js'),
-  `export * from './real-admission.js';\nexport const withHeadroom = (_deps, _project, _options, _reader, run) => run(null, () => () => {});\n`,
+  `export * from './real-admission.js';\nexport const withHeadroom = (_deps, _growing, run) => run(null, () => () => {});\n`,
 );
 const off = await startService(path.join(folder, 'off'), path.join(unlimited, 'main.js'));
 try {
   const table =
     'create table sales (id bigint generated always as identity primary key, item int, note text)';
-  const near = await ours.makeProject('Near', 64);
-  for (const project of [ours, off, near]) await project.query(table);
-  const rates = { off: [], far: [], near: [] };
-  const sides = { off, far: ours, near };
-  // The first turn is not counted: it opens connections and compiles code, on every side.
-  for (let repeat = -1; repeat < options.repeats; repeat++) {
-    for (const [name, side] of Object.entries(sides)) {
-      const rate = inserts(side);
-      if (repeat >= 0) rates[name].push(rate);
+  const half = { ...ours, ...(await ours.makeProject('Half full', 64)) };
+  const sides = { off, far: ours, half };
+  for (const side of Object.values(sides)) await side.query(table);
+  await half.query(
+    `create table filler as select repeat(md5(n::text), 30) as text from generate_series(1, 32000) as n`,
+  );
+  const { usage } = await half.call('GET', '/usage');
+  const names = { far: 'far from the limit', half: `limit_mb 64, ${usage.size_mb.toFixed(0)} MB used` };
+  for (const way of Object.keys(ways)) {
+    const runs = { off: [], far: [], half: [] };
+    // The first turn is not counted: it opens connections and compiles code, on every side.
+    for (let repeat = -1; repeat < options.repeats; repeat++) {
+      for (const [name, side] of Object.entries(sides)) {
+        const run = inserts(way, side);
+        if (repeat >= 0) runs[name].push(run);
+      }
+      await half.query('truncate sales');
     }
-    await near.query('truncate sales');
+    const rates = (name) => runs[name].map(({ rate }) => rate);
+    const cpu = (name) =>
+      ['own', 'postgres'].map((part) => Math.round(median(runs[name].map((run) => run[part])))).join(' + ');
+    const shown = (name) => `${Math.round(median(rates(name)))} (${cpu(name)} µs)`;
+    for (const [name, words] of Object.entries(names))
+      rows.push([
+        `inserts /s by ${ways[way].path}, ${words}`,
+        shown('off'),
+        shown(name),
+        ratio(rates(name), rates('off')).toFixed(2),
+      ]);
   }
-  const shown = (list) => Math.round(median(list)).toString();
-  rows.push([
-    'inserts /s, far from the limit',
-    shown(rates.off),
-    shown(rates.far),
-    ratio(rates.far, rates.off).toFixed(2),
-  ]);
-  rows.push([
-    'inserts /s, limit_mb 64',
-    shown(rates.off),
-    shown(rates.near),
-    ratio(rates.near, rates.off).toFixed(2),
-  ]);
   for (const writers of options.writers) {
     const { peak, end, refused } = await fill(await ours.makeProject(`Fill ${writers}`, 60), writers);
     rows.push([

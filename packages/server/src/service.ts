@@ -48,6 +48,8 @@ import type { PublicAddress } from './postgres-proxy/public-address.ts';
 import { openLogins } from './projects/logins.ts';
 import { openUpgrades } from './projects/upgrade.ts';
 import { stopSession } from './query/exchange/statement-deadline.ts';
+import { openInsertBounds } from './query/insert-bounds.ts';
+import { ask } from './query/look-up.ts';
 import { openProjectSessions } from './query/sessions/project-sessions.ts';
 import { countTraces } from './query/sessions/session-audit.ts';
 import { openStatementProfiles } from './query/sessions/statement-profiles.ts';
@@ -177,7 +179,13 @@ export async function openService(options: Options): Promise<Service> {
   const pipelines = openPipelines(sessions, Math.min(share, budget));
   const groupCommit = openGroupCommit(sessions);
   const { findDatabase } = sessions;
-  const headroom = openHeadroom({ control, servers, feed, findDatabase, isDiskLow: disk.isLow, onError });
+  const headroom = openHeadroom({
+    ...{ control, servers, feed, findDatabase, isDiskLow: disk.isLow, onError },
+    ownPids: sessions.pidsOf,
+  });
+  const insertBounds = openInsertBounds((project, text, params) =>
+    ask({ sessions, profiles }, project, text, params, { readOnly: true }),
+  );
   const imports = openImports({ control, servers, jobs, headroom, disk, limits, onError }, options.imports);
   const relief = options.disk
     ? openDiskRelief({ server, disk, stop: stopSession, onError })
@@ -207,6 +215,7 @@ export async function openService(options: Options): Promise<Service> {
     profiles,
     pipelines,
     groupCommit,
+    insertBounds,
     admission,
   };
   const tableCache = openTableCache();

@@ -10,6 +10,7 @@ import type { Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
 import { currentHolds, type Hold, holdMs } from './holds.ts';
+import { isAlone, takePresence } from './presence.ts';
 
 /** `serverId`: a server was added, changed or removed. `accountId`: an account was suspended, resumed, limited or deleted. */
 export type Change = {
@@ -31,6 +32,10 @@ export type Feed = {
   listenToHolds(listener: HoldsListener): void;
   /** Whether caches may be used now. False once the last successful poll is too old. */
   isFresh(): boolean;
+  /** Whether no other process serves the installation now. */
+  isAlone(): boolean;
+  /** null: every other process knows by now that it is not alone. Otherwise resolves when they do. */
+  becomingKnown(): Promise<void> | null;
   stop(): Promise<void>;
 };
 
@@ -55,21 +60,35 @@ export function followChanges(control: Control): Feed {
   const holdsListeners: HoldsListener[] = [];
   let areHoldsAnnounced = false;
   let freshSince = Number.NEGATIVE_INFINITY;
+  /** The session that holds this process's lock. */
+  let follower: Queryable | null = null;
+  let alone = false;
+  /** When the others know of this process; null: they have never been told, or the session with its lock was lost. */
+  let knownFrom: number | null = null;
   const stopping = new AbortController();
 
-  const follow = async (session: Queryable) => {
+  const follow = async (session: Queryable, lost: AbortSignal) => {
+    lost.addEventListener('abort', () => follower === session && forgetPresence(), { once: true });
+    follower = session;
     let seen: Position | null = null;
+    knownFrom = (await takePresence(session)) ? 0 : performance.now() + trustedMs;
     while (!stopping.signal.aborted) {
       const startedAt = performance.now();
-      const { rows, position, holds } = await readChanges(session, seen);
+      const { rows, position, holds, ...found } = await readChanges(session, seen);
       // The first poll of a connection, or a new timeline.
       if (seen?.timeline !== position.timeline) for (const listener of resetListeners) listener();
       for (const row of rows) for (const listener of listeners) listener(row);
       seen = position;
       freshSince = startedAt;
+      alone = found.alone && !lost.aborted;
       reportHolds(holds);
       await rest(areHoldsAnnounced ? pollHoldsMs : pollMs);
     }
+  };
+  const forgetPresence = () => {
+    follower = null;
+    alone = false;
+    knownFrom = null;
   };
   const reportHolds = (holds: readonly Hold[]) => {
     const isChange = areHoldsAnnounced || holds.length > 0;
@@ -83,17 +102,24 @@ export function followChanges(control: Control): Feed {
     while (!stopping.signal.aborted) {
       // Requests that need PostgreSQL get the same failure and report it.
       await control.session(follow).catch(() => {});
+      forgetPresence();
       if (areHoldsAnnounced && performance.now() - freshSince > holdMs) reportHolds([]);
       await rest(pollMs);
     }
   };
   const running = run();
+  const isFresh = () => performance.now() - freshSince < trustedMs;
 
   return {
     listen: (listener) => void listeners.push(listener),
     listenToReset: (listener) => void resetListeners.push(listener),
     listenToHolds: (listener) => void holdsListeners.push(listener),
-    isFresh: () => performance.now() - freshSince < trustedMs,
+    isFresh,
+    isAlone: () => alone && isFresh(),
+    becomingKnown: () => {
+      if (stopping.signal.aborted || (knownFrom !== null && performance.now() >= knownFrom)) return null;
+      return rest(knownFrom === null ? pollMs : knownFrom - performance.now());
+    },
     stop: async () => {
       stopping.abort();
       await running;
@@ -106,12 +132,13 @@ type Position = Readonly<{ snapshot: string; timeline: string }>;
 
 /** Changes that the last poll did not see. Compares snapshots, because sequence numbers become visible out of order. */
 async function readChanges(session: Queryable, seen: Position | null) {
-  const asked = session.query<Change & Position & { holds: Hold[] }>(sql`
-    select distinct pg_current_snapshot()::text as snapshot, ${currentHolds} as holds,
+  const asked = session.query<Change & Position & { holds: Hold[]; alone: boolean }>(sql`
+    select distinct pg_current_snapshot()::text as snapshot, ${currentHolds} as holds, presence.alone,
            substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline,
            changes.project_id as "projectId", changes.key_id as "keyId", changes.server_id as "serverId",
            changes.account_id as "accountId"
     from (select ${seen?.snapshot ?? null}::text::pg_snapshot as seen) as last
+    cross join (select ${isAlone} as alone) as presence
     left join changes on changes.xid >= pg_snapshot_xmin(last.seen)
       and not pg_visible_in_snapshot(changes.xid, last.seen)`);
   asked.catch(() => {});
@@ -122,6 +149,7 @@ async function readChanges(session: Queryable, seen: Position | null) {
     rows: rows.filter((row) => row.projectId ?? row.keyId ?? row.serverId ?? row.accountId),
     position: { snapshot: first.snapshot, timeline: first.timeline },
     holds: first.holds,
+    alone: first.alone,
   };
 }
 

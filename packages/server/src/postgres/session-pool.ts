@@ -22,6 +22,8 @@ export type SessionPool = {
   /** Rejects those who wait for a session of the project. */
   turnAway(project: string, error: Error): void;
   counts(): { open: number; idle: number; waiting: number };
+  /** The backends of the project's sessions, used and idle. */
+  pids(project: string): number[];
   end(): Promise<void>;
 };
 
@@ -54,6 +56,8 @@ type AccountPool = { used: number; usedAt: number; waiters: Waiter[]; turn: numb
 type ProjectPool = {
   idle: Session[];
   open: number;
+  /** Used and idle ones. */
+  sessions: Set<Session>;
   usedAt: number;
   account: AccountPool;
   warming: Promise<Session> | null;
@@ -105,9 +109,10 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     used < limits.budget && (used < limits.budget - reserved || account.used < few || !hasSeveral());
   const hasSeveral = () => accounts.size > (accounts.has(ownWork) ? 2 : 1);
 
-  const noteClosed = (project: string) => {
+  const noteClosed = (project: string, session: Session | null) => {
     const pool = pools.get(project);
     if (!pool) return;
+    if (session) pool.sessions.delete(session);
     pool.open--;
     open--;
     if (pool.open === 0) pools.delete(project);
@@ -125,7 +130,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
         pool.account.used++;
         return session;
       }
-      noteClosed(project);
+      noteClosed(project, session);
     }
     return null;
   };
@@ -134,8 +139,9 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   const closeLongestIdle = (): boolean => {
     for (const [project, pool] of pools) {
       if (pool.idle.length === 0) continue;
-      pool.idle.shift()?.close();
-      noteClosed(project);
+      const session = pool.idle.shift() as Session;
+      session.close();
+      noteClosed(project, session);
       return true;
     }
     return false;
@@ -147,7 +153,8 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     (open < limits.maxOpen || closeLongestIdle());
 
   const reserve = (project: string, account: AccountPool): ProjectPool => {
-    const pool = pools.get(project) ?? { idle: [], open: 0, usedAt: 0, account, warming: null };
+    const none = { idle: [], open: 0, sessions: new Set<Session>(), usedAt: 0, account, warming: null };
+    const pool = pools.get(project) ?? none;
     pools.set(project, pool);
     pool.open++;
     pool.account.used++;
@@ -192,12 +199,14 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
 
   const openNow = async (project: string, openSession: () => Promise<Session>): Promise<Session> => {
     try {
-      return await openSession();
+      const session = await openSession();
+      pools.get(project)?.sessions.add(session);
+      return session;
     } catch (error) {
       used--;
       const account = pools.get(project)?.account;
       if (account) account.used--;
-      noteClosed(project);
+      noteClosed(project, null);
       serveWaiters();
       throw error;
     }
@@ -256,7 +265,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     if (reusable && session.isUsable && !ended) pool.idle.push(session);
     else {
       session.destroy();
-      noteClosed(project);
+      noteClosed(project, session);
     }
     if (waiting > 0) serveWaiters();
   };
@@ -287,7 +296,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   const closeIdle = (project: string, pool: ProjectPool, from: number) => {
     for (const session of pool.idle.splice(from)) {
       session.close();
-      noteClosed(project);
+      noteClosed(project, session);
     }
   };
 
@@ -347,6 +356,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       idle: open - used,
       waiting,
     }),
+    pids: (project) => [...(pools.get(project)?.sessions ?? [])].map(({ pid }) => pid),
     end: async () => {
       ended = true;
       clearInterval(sweep);

@@ -15,8 +15,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
-import { type Admission, type Headroom, stopLine, unframedMargin } from '../quotas/headroom.ts';
+import type { Admission, Headroom } from '../quotas/headroom.ts';
 import type { Reclaim } from '../quotas/reclaim.ts';
+import { stopLine, unframedMargin } from '../quotas/stop-line.ts';
 import type { WriterQueue } from '../quotas/writer-queue.ts';
 import type { Command } from './exchange/commands.ts';
 
@@ -52,6 +53,8 @@ export type Growth = Readonly<{
   canShrink: boolean;
   /** If it does anything, it adds something. */
   adds: boolean;
+  /** What it adds at most. Left out: unknown. */
+  bound?: number;
   /** It adds nothing, or frees space: admitted even over the limit, as long as it makes nothing larger. */
   isHarmless: boolean;
 }>;
@@ -66,7 +69,10 @@ export type Measure = Omit<Admission, 'extra'> &
     extra: number;
     /** Bytes that earlier attempts of this statement have left on disk. */
     left: number;
-  }>;
+  }> & {
+    /** What inserts that run unchecked beside it can still add. Known once it is supervised: none is let in from then on. */
+    pending: number;
+  };
 
 /** `measure` null: it commits by itself. */
 type Run<T> = (measure: Measure | null, supervise: Supervise) => Promise<T>;
@@ -86,7 +92,7 @@ type Outgrown = { isOutgrown: boolean; isDiskLow: boolean };
 /** For statements of a caller. */
 export function growthOf(
   statements: readonly Statement[],
-  more: Pick<Growth, 'canCommit' | 'isUndone'> & Partial<Pick<Growth, 'changes'>>,
+  more: Pick<Growth, 'canCommit' | 'isUndone'> & Partial<Pick<Growth, 'changes' | 'bound'>>,
 ): Growth {
   return {
     canRepeat: true,
@@ -178,7 +184,8 @@ function measureBy(
   const comparesOwn = wantsCompared && (isHarmless || !isOver(admission));
   const { usual, shrinking } = admission.extra;
   const left = Math.max(0, admission.size - before.size) + ('left' in before ? before.left : 0);
-  return { ...admission, comparesOwn, isCapped: !isHarmless, left, extra: canShrink ? shrinking : usual };
+  const extra = canShrink ? shrinking : usual;
+  return { ...admission, comparesOwn, isCapped: !isHarmless, left, extra, pending: 0 };
 }
 
 function mannerOf({ comparesOwn }: Measure, { canShrink, adds }: Growth) {
@@ -216,12 +223,15 @@ function superviseBy<T>(admitting: Admitting<T>, { measure, stopAt }: Attempt, s
   return (stop) => {
     // The project became full while the statement waited for a session, and others are before it.
     if (!growth.isHarmless && !admitting.endTurn && deps.writerQueue.isClosed(project.id)) throw new NotNow();
-    return deps.headroom.watch(project.id, line, (because) => {
+    const onOutgrown = (because: RowhouseError) => {
       state.isOutgrown = true;
       state.isDiskLow ||= because.code === 'server_full';
       // A function can catch a cancel like any error and go on. A statement that can commit gets no time for that.
       stop(because, measure || !growth.canCommit ? cancelMs : 0);
-    });
+    };
+    const end = deps.headroom.watch(project.id, line, onOutgrown, growth.bound);
+    if (measure) measure.pending = deps.headroom.pending(project.id);
+    return end;
   };
 }
 
@@ -297,7 +307,7 @@ const cancelMs = 50;
 
 /** Whether the limit was raised, or space was freed, since the first attempt was measured. */
 function hasMoreRoom(before: Measure, now: Admission): boolean {
-  if (now.limit > before.limit) return true;
+  if (now.limit > before.limit || before.pending > 0) return true;
   const isOther = Math.abs(now.size - before.size) > 64 * 1024;
   return before.isFull !== now.isFull || (before.isFull ? isOther : isOther && now.size < before.size);
 }
@@ -350,12 +360,13 @@ const checkText = `select pg_catalog.set_config('transaction_read_only', 'on', t
 
 /** Deferred constraints are checked first, because their triggers may write. */
 export function sizeCheck(measure: Measure, own: number | null): Command[] {
-  const { ceiling, cap, isCapped, extra, left, deadline } = measure;
+  const { ceiling, cap, isCapped, extra, left, deadline, pending } = measure;
   const allowance = own === null ? -1 : Math.max(0, own - left + extra);
-  const parameters = [ceiling, allowance, isCapped ? cap : -1].map((bytes) => String(Math.floor(bytes)));
+  const [most, capped] = [ceiling, cap].map((bytes) => Math.max(0, bytes - pending)) as [number, number];
+  const parameters = [most, allowance, isCapped ? capped : -1].map((bytes) => String(Math.floor(bytes)));
   return [
     'set constraints all immediate',
-    { text: checkText, parameters: [...parameters, String(deadline)] },
+    { text: checkText, parameters: [...parameters, String(pending > 0 ? 0 : deadline)] },
   ];
 }
 
@@ -364,7 +375,7 @@ export function strictest(one: Measure, other: Measure): Measure {
   const [ceiling, cap, deadline] = (['ceiling', 'cap', 'deadline'] as const).map((part) =>
     Math.min(one[part], other[part]),
   ) as [number, number, number];
-  return { ...one, ceiling, cap, deadline };
+  return { ...one, ceiling, cap, deadline, pending: Math.max(one.pending, other.pending) };
 }
 
 /** The frame with the size check in it. `canCommit`: the statement could end a transaction that was not begun explicitly. */

@@ -3,14 +3,15 @@
 //   0. a read that may be stale → a standby, if one is fresh enough (standby-reads.ts)
 //   1. a short, plain read      → a pipeline: behind other reads in a session that they share
 //   2. any other plain read     → an exclusive session
-//   3. everything that may grow → admission (admission.ts), and within it
+//   3. a short, plain, bounded insert near the limit, while there is a budget for it → group commit
+//   4. everything that may grow → admission (admission.ts), and within it
 //      a. a short, plain insert → group commit: in one transaction with other inserts
 //      b. anything else         → an exclusive session
 //
 // Each shared way can decline: then nothing of the statement has happened, and it takes the next way.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
-import { stopLine } from '../quotas/headroom.ts';
+import { stopLine } from '../quotas/stop-line.ts';
 import {
   type AdmissionDeps,
   closing,
@@ -29,6 +30,7 @@ import { frameOf, needsFrame, noFrame } from './exchange/frame.ts';
 import { type Answer, HeldAnswer } from './exchange/held-answer.ts';
 import type { Reader } from './exchange/reader.ts';
 import { hungUp } from './exchange/statement-deadline.ts';
+import type { InsertBounds } from './insert-bounds.ts';
 import { needsTypes } from './json/parameters.ts';
 import { passGate, type Supervise, withSession } from './sessions/exclusive.ts';
 import type { ProjectSessions } from './sessions/project-sessions.ts';
@@ -46,6 +48,7 @@ export type QueryDeps = {
   profiles: StatementProfiles;
   pipelines: Pipelines;
   groupCommit: GroupCommit;
+  insertBounds: InsertBounds;
   admission: AdmissionDeps;
 };
 
@@ -136,7 +139,16 @@ async function run(deps: QueryDeps, request: StatementRequest): Promise<Answer> 
       if (reader.hasBegun) throw error;
     }
   }
-  const growth = growthOf([statement], { canCommit: statement.canCommit, isUndone: request.input.dryRun });
+  const bound = isOrdinary ? boundOf(deps, request) : null;
+  if (bound) {
+    const answer = await inBudget(deps, request, bound);
+    if (answer) return answer;
+  }
+  const growth = growthOf([statement], {
+    canCommit: statement.canCommit,
+    isUndone: request.input.dryRun,
+    bound: bound?.bytes ?? 0,
+  });
   return withHeadroom(deps.admission, { project, growth, reader }, async (measure, supervise) => {
     if (isOrdinary && !measure?.isFull && !measure?.comparesOwn && canGroup(profile)) {
       const answer = await inGroup(deps, request, measure, supervise);
@@ -175,6 +187,35 @@ async function inPipeline(deps: QueryDeps, request: StatementRequest): Promise<E
   return (await pipeline.run(exchange, request)) ? exchange : null;
 }
 
+/** What an insert adds at most, if that is known and matters. */
+function boundOf(
+  { admission, insertBounds }: QueryDeps,
+  { project, profile, statement, input }: StatementRequest,
+) {
+  if (statement.insert === null || !canGroup(profile) || !admission.headroom.isNear(project.id)) return null;
+  return insertBounds.find(project, statement.insert, input.params);
+}
+
+/** Without a size check and without supervision. Null if there is no budget for it, or it has to run elsewhere after all. */
+async function inBudget(
+  { admission, groupCommit, insertBounds }: QueryDeps,
+  request: StatementRequest,
+  { bytes, guard }: NonNullable<ReturnType<typeof boundOf>>,
+): Promise<Buffer | null> {
+  const { project, statement } = request;
+  // Writers take turns: it waits for its own.
+  if (admission.writerQueue.isClosed(project.id)) return null;
+  const budget = admission.headroom.grant(project.id, bytes);
+  if (!budget) return null;
+  try {
+    const answer = await groupCommit.join(project, { request, measure: null, guard, isStopped: false });
+    if (!answer && statement.insert) insertBounds.doubt(project.id, statement.insert);
+    return answer;
+  } finally {
+    budget.endGrant(bytes);
+  }
+}
+
 /** Null if it has to run elsewhere after all. */
 async function inGroup(
   { groupCommit }: QueryDeps,
@@ -182,7 +223,7 @@ async function inGroup(
   measure: Measure | null,
   supervise: Supervise,
 ): Promise<Buffer | null> {
-  const entry = { request, measure, isStopped: false };
+  const entry = { request, measure, guard: null, isStopped: false };
   const endSupervision = supervise(() => {
     entry.isStopped = true;
     groupCommit.halt(request.project.id);

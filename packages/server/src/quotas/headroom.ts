@@ -9,6 +9,7 @@
 //   near   a statement runs in a transaction whose last step before the commit checks the size
 //          (rowhouse.check_size, migrations/project/0004_limits.sql). Until `deadline` even that step is free: in so short a
 //          time nothing can have used up what was left
+//          A bounded insert does not even need that step while there is a budget for it (budget.ts)
 //   full   the size is above the limit minus the reserve, or the disk is low. Only statements that make nothing larger commit
 //
 // While statements run that may grow a project, a timer measures it whenever the bound reaches one of their stop lines, and
@@ -21,19 +22,33 @@ import { availableParallelism } from 'node:os';
 import { LRUCache } from 'lru-cache';
 import type { Feed } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
-import { databaseOf } from '../engine/provision.ts';
 import type { Servers } from '../engine/servers.ts';
 import { errors, type RowhouseError } from '../errors.ts';
 import { isLoopback } from '../loopback.ts';
 import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
-import { capOf, reserveOf, rewriting } from './reserve.ts';
+import { Budget } from './budget.ts';
+import { refusalOf, toMb, type Why } from './refusal.ts';
+import { capOf, reserveOf } from './reserve.ts';
+import { type Size, sizeQuery } from './size-query.ts';
+import { overshoot } from './stop-line.ts';
 
 export type Headroom = {
   /** How a statement that may grow the project has to run. null: without a size check. */
   admit(projectId: string, how?: { evenFar?: boolean }): Admission | null | Promise<Admission | null>;
-  /** Supervises a running statement: `stop` is called if the project outgrows `stopAt`. */
-  watch(projectId: string, stopAt: number | null, stop: (because: RowhouseError) => void): () => void;
+  /** Supervises a running statement: `stop` is called if the project outgrows `stopAt`. `bound`: what it adds at most; 0: unknown. */
+  watch(
+    projectId: string,
+    stopAt: number | null,
+    stop: (because: RowhouseError) => void,
+    bound?: number,
+  ): () => void;
+  /** Whether a statement that may grow the project would need a size check. False if that is not known yet. */
+  isNear(projectId: string): boolean;
+  /** The budget from which an insert that adds at most `bound` bytes may run as it is; null: it may not. `endGrant` follows. */
+  grant(projectId: string, bound: number): Pick<Budget, 'endGrant'> | null;
+  /** What inserts with a grant can still add. */
+  pending(projectId: string): number;
   /** The error for a refused statement, with the size as it is now. */
   refusal(projectId: string, why?: Why): Promise<RowhouseError>;
   /** For a change that is known to be small: throws if the project is full, otherwise as `admit`. */
@@ -47,9 +62,6 @@ export type Headroom = {
   forgetAll(): void;
   stop(): void;
 };
-
-/** `needs`: this much room at least. `hasCommitted`: part of it may be done. */
-type Why = { needs?: number; hasCommitted?: boolean };
 
 /** Parameters of rowhouse.check_size, and the size that they are based on. */
 export type Admission = Readonly<{
@@ -89,6 +101,8 @@ type Options = {
   ) => Promise<T | null>;
   /** So little of the disk of the first server is free that none of its projects may grow. Other disks are not visible. */
   isDiskLow: () => boolean;
+  /** The process ids of this process's own sessions in the project. */
+  ownPids: (projectId: string, serverId: number) => readonly number[];
   onError: (error: unknown) => void;
 };
 
@@ -101,10 +115,6 @@ const elsewherePerMs = 16 * mb;
 /** From a measurement to the end of the statement that was cancelled because of it, on a busy machine. */
 const reactionMs = 64;
 const tickMs = 10;
-/** A statement that commits by itself must be stopped before it comes to the limit. */
-export const unframedMargin = 32 * mb;
-/** A statement that will be refused may go this far over, so that the size check before the commit decides, not the timer. */
-const overshoot = 2 * mb;
 /** How much the catalog can grow while something shrinks. */
 const slack = 64 * 1024;
 const creep = mb;
@@ -124,6 +134,8 @@ type ProjectSize = {
   epoch: number;
   measuring: Promise<void> | null;
   growers: Set<Grower>;
+  /** Stays the same when the project is forgotten: what is in flight still is. */
+  budget: Budget;
 };
 const nothing = () => {};
 const farBytesOf = ({ rate }: ProjectSize) => 2 * reactionMs * rate;
@@ -194,6 +206,7 @@ export function openHeadroom(options: Options): Headroom {
         cap: capOf(row.limit) + row.empty,
       },
       ...{ size: 0, at: 0, epoch: 0, measuring: null, growers: new Set() },
+      budget: known.peek(projectId)?.budget ?? new Budget(),
     };
     await measure(project);
     return project;
@@ -211,10 +224,12 @@ export function openHeadroom(options: Options): Headroom {
   const takeMeasure = async (project: ProjectSize): Promise<void> => {
     const found = await options.findDatabase(project, async (serverId) => {
       const at = performance.now();
-      const [row] = await servers.of(serverId).maintenance.query<{ size: number; epoch: number }>(sql`
-        select extract(epoch from clock_timestamp())::float8 as epoch, pg_database_size(oid)::float8 as size
-        from pg_database where datname = ${databaseOf(project.id)}`);
-      return row ? { ...row, at } : null;
+      const mark = project.budget.mark(at);
+      const pids = project.budget.isWanted(at) ? options.ownPids(project.id, serverId) : null;
+      const [row] = await servers.of(serverId).maintenance.query<Size>(sizeQuery(project.id, pids));
+      if (!row) return null;
+      project.budget.note(mark, row.size, row.others === 0);
+      return { size: row.size, epoch: row.epoch, at };
     });
     if (!found) throw errors.unavailable('the database is gone');
     const { size } = Object.assign(project, found);
@@ -253,6 +268,8 @@ export function openHeadroom(options: Options): Headroom {
         measure(project).catch(onError);
       return evenFar ? admissionOf(project) : null;
     }
+    const known = feed.becomingKnown();
+    if (known) return known.then(() => admitTo(project, evenFar));
     // Nothing can use up the rest within the next milliseconds, which is long enough for most statements.
     if (!isLow(project) && boundOf(project, now + 4) < project.limit - project.reserve) {
       if (boundOf(project, now + 8) > project.limit - project.reserve) measure(project).catch(onError);
@@ -296,15 +313,7 @@ export function openHeadroom(options: Options): Headroom {
     }
   };
 
-  const tell = (project: ProjectSize, { needs = 0, hasCommitted = false }: Why = {}): RowhouseError => {
-    const { limit, size, empty, reserve } = project;
-    if (isLow(project)) return hasCommitted ? errors.stoppedForDisk() : errors.serverFull();
-    const facts = { limit_mb: toMb(limit - empty), size_mb: toMb(size - empty) };
-    if (hasCommitted) return errors.stoppedHalfway(facts);
-    return needs > 0
-      ? errors.needsMoreRoom(facts, toMb(needs))
-      : errors.projectFull(facts, size > limit - reserve);
-  };
+  const tell = (project: ProjectSize, why?: Why) => refusalOf(project, isLow(project), why);
 
   return {
     admit: (projectId, { evenFar = false } = {}) => {
@@ -313,16 +322,19 @@ export function openHeadroom(options: Options): Headroom {
         ? project.then((found) => admitTo(found, evenFar))
         : admitTo(project, evenFar);
     },
-    watch: (projectId, stopAt, stop) => {
+    watch: (projectId, stopAt, stop, bound = 0) => {
       const project = projects.peek(projectId) ?? known.get(projectId);
       if (!project) throw new Error('a statement that nobody has admitted');
-      const far = project.limit - reactionMs * project.rate;
+      const { budget } = project;
+      const far = project.limit - reactionMs * project.rate - budget.pending;
       const grower: Grower = { since: performance.now(), stopAt: stopAt ?? far, stop };
       project.growers.add(grower);
+      budget.begin(bound);
       watched.add(project);
       timer ??= setInterval(look, tickMs);
       return () => {
         project.growers.delete(grower);
+        budget.end(bound);
         // Releases the request: query/sharing/pipelines.ts says why.
         grower.stop = nothing;
         if (project.growers.size > 0) return;
@@ -332,6 +344,20 @@ export function openHeadroom(options: Options): Headroom {
         timer = null;
       };
     },
+    isNear: (projectId) => {
+      const project = projects.get(projectId);
+      return project !== undefined && !isFar(project, performance.now());
+    },
+    grant: (projectId, bound) => {
+      const project = feed.isAlone() ? projects.get(projectId) : undefined;
+      if (!project || isLow(project)) return null;
+      const { budget, limit, reserve } = project;
+      const now = performance.now();
+      if (!budget.take(bound, limit - reserve, now)) return null;
+      if (!project.measuring && budget.isLow(limit - reserve, now)) measure(project).catch(onError);
+      return budget;
+    },
+    pending: (projectId) => known.peek(projectId)?.budget.pending ?? 0,
     refusal: async (projectId, why) => {
       const project = await find(projectId);
       await measure(project);
@@ -368,20 +394,4 @@ export function openHeadroom(options: Options): Headroom {
 
 function isHere({ host, socket }: Address): boolean {
   return socket !== undefined || isLoopback(host);
-}
-
-/**
- * Where an admitted statement is stopped. `adding`: it may not go over the limit. `rewriting`: for a moment it needs the
- * space that it will free.
- */
-export function stopLine(
-  { base, limit, cap, ceiling }: Pick<Admission, 'base' | 'limit' | 'cap' | 'ceiling'>,
-  how: 'adding' | 'other' | 'rewriting',
-): number {
-  if (how === 'rewriting') return Math.max(base, limit) + rewriting;
-  return Math.max(how === 'adding' ? Math.min(base, cap) : base, ceiling) + overshoot;
-}
-
-function toMb(bytes: number): number {
-  return Math.max(0, Math.round((bytes / mb) * 100) / 100);
 }

@@ -125,6 +125,7 @@ function change(
         writes: true,
         isDelete: write.input.verb === 'delete',
         isInsert: write.input.verb === 'insert',
+        insert: write.insert,
         relation: relationOf(written),
       }),
       input: { query: write.text, params: write.params, limit: null, bigAsString: request.numbersAsStrings },

@@ -212,8 +212,13 @@ export function statementOf(
     writes,
     isDelete = false,
     isInsert = false,
+    insert = null,
     relation = null,
-  }: { isPlain: boolean; writes: boolean; isDelete?: boolean; isInsert?: boolean; relation?: string | null },
+  }: Pick<Statement, 'writes'> &
+    Partial<Pick<Statement, 'isDelete' | 'isInsert' | 'insert'>> & {
+      isPlain: boolean;
+      relation?: string | null;
+    },
 ): Statement {
   const key = `${isPlain}${relation}${text}`;
   const known = statements.get(key);
@@ -228,6 +233,7 @@ export function statementOf(
     lazyText: null,
     isDelete,
     isInsert,
+    insert,
     changes: writes && !isInsert,
     canShrink: false,
     isVacuum: false,

@@ -92,12 +92,21 @@ export function openUserStore(query: QueryDeps): UserStore {
     },
     addToReserve: async (context, text, params, lock) => {
       const once = async () => {
-        const granted = await admission.headroom.require(context.projectId, true);
-        const last = granted ? sizeCheck({ ...granted, ...wholeLimit, ceiling: granted.limit }, null) : [];
+        const { headroom } = admission;
+        const { projectId } = context;
+        const granted = await headroom.require(projectId, true);
+        // While it runs, no insert starts that is not checked. It is too short to be stopped.
+        const end = headroom.watch(projectId, Number.POSITIVE_INFINITY, () => {});
+        const pending = headroom.pending(projectId);
+        const last = granted
+          ? sizeCheck({ ...granted, ...wholeLimit, ceiling: granted.limit, pending }, null)
+          : [];
         const options = { timeoutMs, first: firstOf(lock), last, changes: true };
-        return ask(query, loginOf(context), text, [...params], options).catch(async (error) => {
-          throw isOverLimit(error) ? await admission.headroom.refusal(context.projectId) : error;
-        });
+        return ask(query, loginOf(context), text, [...params], options)
+          .catch(async (error) => {
+            throw isOverLimit(error) ? await headroom.refusal(projectId) : error;
+          })
+          .finally(end);
       };
       const answer = once().catch(async (error) => {
         if (!(error instanceof RowhouseError && error.code === 'project_full')) throw error;

@@ -50,6 +50,8 @@ export type ProjectSessions = {
   counts(): Counts;
   /** Of each server that has been used. */
   countsOf(serverId: number): Counts;
+  /** The backends of the project's sessions on that server. */
+  pidsOf(projectId: string, serverId: number): number[];
   /** From 0 to 1: the part of a server's sessions that is in use. */
   loadOf(serverId: number): number;
   end(): Promise<void>;
@@ -109,8 +111,7 @@ export function openProjectSessions(
     owners.set(session, project);
   };
   const gate = openGate((id) => {
-    for (const loginAs of logins) {
-      const poolKey = loginAs === undefined ? id : `${id} ${loginAs}`;
+    for (const poolKey of poolKeysOf(id)) {
       for (const { pool } of byServer.values()) {
         pool.drop(poolKey);
         pool.turnAway(poolKey, new GateClosedError());
@@ -281,6 +282,10 @@ export function openProjectSessions(
     },
     counts,
     countsOf: (serverId) => byServer.get(serverId)?.pool.counts() ?? { open: 0, idle: 0, waiting: 0 },
+    pidsOf: (projectId, serverId) => {
+      const pool = byServer.get(serverId)?.pool;
+      return pool ? poolKeysOf(projectId).flatMap(pool.pids) : [];
+    },
     loadOf: (serverId) => {
       const found = byServer.get(serverId);
       if (!found) return 0;
@@ -291,6 +296,11 @@ export function openProjectSessions(
       await Promise.all([...byServer.values()].map(({ pool }) => pool.end()));
     },
   };
+}
+
+/** Of all roles. */
+function poolKeysOf(id: string): string[] {
+  return logins.map((loginAs) => (loginAs === undefined ? id : `${id} ${loginAs}`));
 }
 
 /** Each role of a project has its own sessions. */

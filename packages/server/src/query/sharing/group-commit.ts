@@ -5,8 +5,8 @@
 //
 //   waiting   while a group is on its way, or until the end of this turn of the event loop. At most `maxWaiting`
 //   started   the next group takes as many as it can: up to `maxMembers`, `maxGroupBytes`, and about `maxGroupMs` by what
-//             earlier groups took. All are written at once: Parse, Bind, Execute for each, then the size check of the
-//             strictest member, then one Sync. PostgreSQL runs that as one transaction
+//             earlier groups took. All are written at once: Parse, Bind, Execute for each, then the members' guards and
+//             the size check of the strictest one, then one Sync. PostgreSQL runs that as one transaction
 //   committed nobody is answered before the commit. Then each member gets its own answer
 //   declined  the answer is null: nothing of the insert has happened, and run.ts runs it in an exclusive session. This is
 //             what happens to every member if one fails, if the group takes longer than `patienceMs` (it is cancelled), if
@@ -124,6 +124,7 @@ class ProjectGroups {
     }
     this.waiting = waiting.slice(taken);
     this.running = group;
+    group.writeGuards();
     if (group.measure) writeCommands(session.out, sizeCheck(group.measure, null));
     session.out.sync();
     session.send(group);

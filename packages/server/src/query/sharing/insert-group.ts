@@ -1,7 +1,7 @@
 // One group of inserts (group-commit.ts): a single transaction, which hands each message of PostgreSQL to the member that it
 // belongs to.
 import { errors, RowhouseError } from '../../errors.ts';
-import type { PreparedStatement } from '../../postgres/prepared-statements.ts';
+import { newStatement, type PreparedStatement } from '../../postgres/prepared-statements.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
 import { type Receiver, type Session, TooLargeError } from '../../postgres/session.ts';
 import { type Measure, strictest } from '../admission.ts';
@@ -14,6 +14,8 @@ export type Entry = {
   readonly request: StatementRequest;
   /** How the size has to be checked before the commit; null: it need not be. */
   readonly measure: Measure | null;
+  /** A statement that has to succeed behind it, in the same transaction; null: none. */
+  readonly guard: string | null;
   /** The project has outgrown what it may without a size check. */
   isStopped: boolean;
 };
@@ -43,6 +45,9 @@ export class Group implements Receiver {
   sentAt = 0;
   /** The strictest of the members'. */
   measure: Measure | null = null;
+  /** Those of all members. */
+  readonly guards = new Set<string>();
+  private readonly sentGuards: [text: string, prepared: PreparedStatement][] = [];
   haltedAt: number | null = null;
   readonly session: Session;
   /** When PostgreSQL had answered everything before it. */
@@ -57,11 +62,24 @@ export class Group implements Receiver {
     this.onEnd = onEnd;
   }
 
-  add(member: Member, { request: { reader, input }, measure }: Entry): void {
+  add(member: Member, { request: { reader, input }, measure, guard }: Entry): void {
     reader.mayHaveChanged = true;
     this.members.push(member);
     this.endsAt = Math.min(this.endsAt, reader.startedAt + input.timeoutMs);
     if (measure) this.measure = this.measure ? strictest(this.measure, measure) : measure;
+    if (guard) this.guards.add(guard);
+  }
+
+  /** Behind the last member. */
+  writeGuards(): void {
+    const { statements, out } = this.session;
+    for (const text of this.guards) {
+      const known = statements.get(text);
+      const prepared = known ?? newStatement();
+      if (!known) out.parse(prepared.name, text);
+      out.bind(prepared.name, []).execute(0);
+      this.sentGuards.push([text, prepared]);
+    }
   }
 
   get isHalted(): boolean {
@@ -146,6 +164,9 @@ export class Group implements Receiver {
     this.hasFailed ||= !isUnknown;
     this.current?.error(error);
     this.current?.unprepare();
+    // Whether they were parsed before the failure is not known: closing an unknown one does no harm.
+    for (const [text, prepared] of this.sentGuards) this.session.statements.close(text, prepared);
+    this.sentGuards.length = 0;
     this.blame(this.members[this.turn]);
   }
 
@@ -158,6 +179,7 @@ export class Group implements Receiver {
   ready(): void {
     if (this.isHalted) this.blame(undefined);
     else if (!this.hasFailed) this.noteShares();
+    for (const [text, prepared] of this.sentGuards) this.session.statements.keep(text, prepared);
     this.onEnd(this);
     this.settle(this.hasFailed ? () => null : answerOf);
   }

@@ -2,6 +2,7 @@
 // it corrupt; in a thread, this does not affect the service.
 import { parentPort } from 'node:worker_threads';
 import { loadModule, parseSync } from 'libpg-query';
+import { findBoundedInsert } from './bounded-insert.ts';
 import { findReferences, type Node } from './references.ts';
 import type { Verdict } from './statement.ts';
 
@@ -106,6 +107,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
       lazyText: null,
       isDelete: false,
       isInsert: false,
+      insert: null,
       changes: true,
       canShrink: shrinking.has(name),
       isVacuum: name === 'VacuumStmt',
@@ -116,11 +118,13 @@ function examineOne(name: string, body: Node, text: string): Verdict {
   const reached = found.unbounded ? null : found.reached;
   const isRead = !found.writes && !found.locks;
   const lazyText = isRead ? makeLazy(body, text) : null;
+  const isInsert = name === 'InsertStmt' && !found.changes && !found.locks && !found.unbounded;
   return {
     kind: 'statement',
     ...{ effect, preparable: true, writes: found.writes, isRead, reached, lazyText },
     isDelete: name === 'DeleteStmt' && found.deletesAlone,
-    isInsert: name === 'InsertStmt' && !found.changes && !found.locks && !found.unbounded,
+    isInsert,
+    insert: isInsert ? findBoundedInsert(body) : null,
     changes: found.changes,
     canShrink: false,
     isVacuum: false,

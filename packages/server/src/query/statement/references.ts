@@ -143,7 +143,7 @@ function namesIn(parts: unknown): string[] {
 }
 
 /** In the form that to_regclass reads. */
-function quotedName({ schemaname, relname }: Node): string {
+export function quotedName({ schemaname, relname }: Node): string {
   return schemaname ? `${quoted(schemaname)}.${quoted(relname)}` : quoted(relname);
 }
 

@@ -1,5 +1,6 @@
 // The properties of a statement that are known before it is sent. The types are apart from the parser, because its thread, its cache
 // and everything that runs statements share them.
+import type { BoundedInsert } from './bounded-insert.ts';
 import type { Reached } from './references.ts';
 
 /**
@@ -23,6 +24,8 @@ export type Statement = Readonly<{
   isDelete: boolean;
   /** It only adds rows to tables, apart from changing a row that an upsert conflicts with. */
   isInsert: boolean;
+  /** An insert of rows whose size is known before it runs. */
+  insert: BoundedInsert | null;
   /** It can change or remove existing rows. */
   changes: boolean;
   /** It can free space by the time it is committed. */
@@ -53,6 +56,7 @@ export type Verdict =
       lazyText: string | null;
       isDelete: boolean;
       isInsert: boolean;
+      insert: BoundedInsert | null;
       changes: boolean;
       canShrink: boolean;
       isVacuum: boolean;

@@ -44,13 +44,20 @@ export function* compilingInsert(
   for (const run of yield* readRuns(table, body)) {
     refuseMissing(table, run);
     const end = target ? conflictSql(table, target, options.resolution, run.columns) : '';
-    if (run.rows.length === 1 && run.columns.every(isSimple)) writes.push(insertOne(table, run, end, clause));
+    if (run.rows.length === 1 && run.columns.every(isSimple))
+      writes.push(insertOne(table, run, end, clause, options.resolution !== 'merge'));
     else writes.push(yield* insertMany(table, run, end, clause));
   }
   return writes;
 }
 
-function insertOne(table: Table, run: Run, end: string, clause: ReturningClause): CompiledWrite {
+function insertOne(
+  table: Table,
+  run: Run,
+  end: string,
+  clause: ReturningClause,
+  isBounded: boolean,
+): CompiledWrite {
   const { columns, rows, firstIndex } = run;
   const [row = {}] = rows;
   const params = columns.map((column) => {
@@ -59,7 +66,8 @@ function insertOne(table: Table, run: Run, end: string, clause: ReturningClause)
   const placeholders = params.map((_, index) => `$${index + 1}`).join(', ');
   const values = columns.length > 0 ? ` (${namesOf(columns)}) values (${placeholders})` : ' default values';
   const text = `insert into ${nameOf(table)} as t0${values}${end}${clause.guarded}`;
-  return { text, params, hidden: 1, ...common(table, run, clause, columns) };
+  const insert = isBounded ? { relation: nameOf(table), rows: 1, constantBytes: 0 } : null;
+  return { text, params, hidden: 1, insert, ...common(table, run, clause, columns) };
 }
 
 /** PostgreSQL reads the rows in order, so it also inserts, numbers and returns them in that order. */
@@ -71,12 +79,24 @@ function* insertMany(table: Table, run: Run, end: string, clause: ReturningClaus
   if (columns.length === 0) {
     const series = 'pg_catalog.generate_series(1, $1::pg_catalog.int4)';
     const text = `${start} select from ${series} ${tail}`;
-    return { text, params: [String(run.rows.length)], hidden: 0, ...common(table, run, clause, [null]) };
+    return {
+      text,
+      params: [String(run.rows.length)],
+      hidden: 0,
+      insert: null,
+      ...common(table, run, clause, [null]),
+    };
   }
   const source = `pg_catalog.json_to_recordset($1::pg_catalog.json) as r (${definitions(columns)})`;
   const list = columns.map(({ name }) => `r.${id(name)}`).join(', ');
   const text = `${start} (${namesOf(columns)}) select ${list} from ${source} ${tail}`;
-  return { text, params: [yield* toJsonRows(run)], hidden: 0, ...common(table, run, clause, [null]) };
+  return {
+    text,
+    params: [yield* toJsonRows(run)],
+    hidden: 0,
+    insert: null,
+    ...common(table, run, clause, [null]),
+  };
 }
 
 function common(table: Table, run: Run, clause: ReturningClause, parameters: readonly (Column | null)[]) {

@@ -2,6 +2,7 @@
 // which errors are explained.
 import { errors } from '../../errors.ts';
 import type { JsonParameter } from '../../query/json/parameters.ts';
+import type { BoundedInsert } from '../../query/statement/bounded-insert.ts';
 import type { Column, Table, TypeShape } from '../catalog/catalog.ts';
 import { allColumns, type Item } from '../request/select.ts';
 import { guard, id, literal, type Scope } from '../sql/expressions.ts';
@@ -20,6 +21,8 @@ export type CompiledWrite = Readonly<{
   tables: readonly Table[];
   /** Running the statement leaves no state in a session, except for sequences. */
   isPlain: boolean;
+  /** An insert of rows whose size is known before it runs. */
+  insert: BoundedInsert | null;
   input: WriteInput;
 }>;
 

@@ -49,6 +49,7 @@ export function* compilingUpdate(
     hidden: 0,
     tables: [table],
     isPlain: table.isPlainToWrite && clause.isPlain,
+    insert: null,
     input: {
       verb: 'update',
       rows,
@@ -72,6 +73,7 @@ export function compileDelete(table: Table, request: ChangeRequest, returning: R
     hidden: 0,
     tables: [table],
     isPlain: table.isPlainToWrite && clause.isPlain,
+    insert: null,
     input: {
       verb: 'delete',
       rows: [],

@@ -1,0 +1,195 @@
+// How much a bounded insert (bounded-insert.ts) can make its project grow: facts about its table from the catalog, and an upper
+// bound in bytes. The facts are null unless everything about the table is known to be good: an ordinary table that runs no code of
+// the project, built-in types, defaults of a known size, and B-tree indexes alone.
+//
+// What the bound rests on:
+//   heap     a row takes at most one new page
+//   toast    a row of more than 2 kB is stored out of line in chunks of 2 kB, four on a page, with an index of its own
+//   B-tree   an entry splits at most one leaf. Inner pages of narrow keys hold at least 29 entries: those that are full already
+//            split once (quotas/budget.ts sets a sixteenth of the project's size aside for them), later splits need as many leaf splits.
+//            Wide keys may have as few as two entries on a page: every level can split, and a tree of `maxIndexPages` has 15
+//
+// The facts are as of the version of the table, and of tables that its foreign keys reference. `guard` is a statement that fails
+// once one of them has another version. It runs behind the insert in the same transaction: the insert's locks keep the tables as
+// they are from then on.
+import type { BoundedInsert } from './bounded-insert.ts';
+import { codeInChosen } from './reachable-code.ts';
+
+export type InsertFacts = Readonly<{
+  guard: string;
+  columns: number;
+  /** Of columns with a fixed size and of defaults, for each row. */
+  fixedBytes: number;
+  /** How many times as large as its text a value can be stored. */
+  factor: number;
+  hasToast: boolean;
+  narrowIndexes: number;
+  wideIndexes: number;
+}>;
+
+const page = 8192;
+const narrowIndexBytes = 9 * 1024;
+const wideIndexBytes = 16 * page;
+const maxIndexPages = 16_384;
+/** Rows that are larger may be stored out of line. */
+const inlineBytes = 1_900;
+const chunkBytes = 1_996;
+
+export function boundOf(
+  facts: InsertFacts,
+  { rows, constantBytes }: BoundedInsert,
+  paramBytes: number,
+): number {
+  const { columns, fixedBytes, factor, hasToast, narrowIndexes, wideIndexes } = facts;
+  const perRow = page + narrowIndexes * narrowIndexBytes + wideIndexes * wideIndexBytes;
+  const values = factor * (constantBytes + paramBytes) + rows * fixedBytes;
+  if (!hasToast || values <= inlineBytes) return rows * perRow;
+  const chunks = values / chunkBytes + rows * columns;
+  const toastPages = values / (chunkBytes * 3) + chunks / 16 + rows * 4;
+  return rows * perRow + Math.ceil(toastPages) * page;
+}
+
+/** The bytes of a request's parameters as PostgreSQL gets them, or more. */
+export function bytesOfParams(params: readonly unknown[]): number {
+  let bytes = 0;
+  for (const value of params) {
+    if (typeof value === 'string') bytes += value.length < 200 ? value.length * 3 : Buffer.byteLength(value);
+    else if (typeof value === 'object' && value !== null) bytes += textLength(value) * 3;
+    else bytes += 32;
+  }
+  return bytes;
+}
+
+/** An exact number, or JSON. */
+function textLength(value: object): number {
+  return 'text' in value && typeof value.text === 'string'
+    ? value.text.length
+    : JSON.stringify(value).length * 6;
+}
+
+export function readFacts(answer: string | null): InsertFacts | null {
+  if (answer === null) return null;
+  const { tables, ...facts } = JSON.parse(answer) as Omit<InsertFacts, 'guard'> & { tables: TableVersion[] };
+  return { ...facts, guard: guardOf(tables) };
+}
+
+type TableVersion = { name: string; oid: number; version: string };
+
+/** The planner evaluates it, and does so again once one of the tables has changed. It reads no row. */
+function guardOf(tables: readonly TableVersion[]): string {
+  const names = tables.map(({ name }, index) => `${name} as t${index}`);
+  const checks = tables.map(({ oid, version }) => `rowhouse.is_unchanged(${oid}, '${version}')`);
+  return `select from ${names.join(', ')} where ${checks.join(' and ')} limit 0`;
+}
+
+const firstUserOid = '16384';
+const equals = 'operator(pg_catalog.=)';
+const nameArray = (names: string) => `'{${names.split(/\s+/).join(',')}}'::pg_catalog.name[]`;
+
+/** Stored as they are sent, or in less. `bpchar` is filled up with blanks to its length. */
+const textTypes = nameArray('text varchar bpchar json bytea numeric inet cidr');
+/** `[1,1]`: 12 bytes for two characters. */
+const jsonbFactor = 8;
+/** `{1,1}` of intervals: 16 bytes for two characters. */
+const arrayFactor = 16;
+
+/** Functions in defaults whose results have a small, known size. */
+const defaultFunctions = nameArray(
+  `nextval now transaction_timestamp statement_timestamp clock_timestamp gen_random_uuid uuidv4 uuidv7 timezone varchar
+  numeric int2 int4 int8 float4 float8 timestamp timestamptz date time timetz`,
+);
+const defaultNodes = `'{CONST,FUNCEXPR,SQLVALUEFUNCTION,RELABELTYPE,NEXTVALUEEXPR}'::pg_catalog.text[]`;
+
+const isFixed = (type: string) => `${type}.typlen operator(pg_catalog.>) 0
+  and (${type}.typtype ${equals} 'b' and ${type}.oid operator(pg_catalog.<) ${firstUserOid} or ${type}.typtype ${equals} 'e')`;
+const isText = (type: string) =>
+  `${type}.oid operator(pg_catalog.<) ${firstUserOid} and ${type}.typname ${equals} any (${textTypes})`;
+/** A narrow key: columns of a fixed size, 64 bytes altogether. */
+const isNarrow = `indexprs is null and (
+    select pg_catalog.bool_and(${isFixed('type')}) and pg_catalog.sum(type.typlen) operator(pg_catalog.<=) 64
+    from pg_catalog.unnest(indkey::pg_catalog.int2[]) as key (number)
+    join pg_catalog.pg_attribute on attrelid ${equals} indrelid and attnum ${equals} key.number
+    join pg_catalog.pg_type as type on type.oid ${equals} atttypid)`;
+
+/** $1: a quoted name. One value: JSON for `readFacts`, or null. */
+export const insertFacts = `
+  with chosen (oid) as (select pg_catalog.to_regclass($1::pg_catalog.text)::pg_catalog.oid),
+  ${codeInChosen},
+  used (oid, name, place) as (
+    select class.oid, pg_catalog.format('%I.%I', nspname, relname), found.place
+    from (
+      select oid, 0 as place from chosen
+      union
+      select confrelid, 1 from pg_catalog.pg_constraint
+      where contype ${equals} 'f' and conrelid ${equals} any (select oid from chosen)
+        and confrelid operator(pg_catalog.<>) conrelid
+    ) as found
+    join pg_catalog.pg_class as class on class.oid ${equals} found.oid
+    join pg_catalog.pg_namespace as namespace on namespace.oid ${equals} relnamespace
+  ),
+  kept as (
+    select attnum, atttypmod, attgenerated, type.typlen, ${isFixed('type')} as is_fixed, ${isText('type')} as is_text,
+      type.typname ${equals} 'jsonb' and type.oid operator(pg_catalog.<) ${firstUserOid} as is_jsonb,
+      type.oid operator(pg_catalog.<) ${firstUserOid} and exists (
+        select from pg_catalog.pg_type as element
+        where element.typarray ${equals} type.oid and (${isFixed('element')} or ${isText('element')})) as is_array,
+      type.typname ${equals} 'bpchar' as is_padded
+    from pg_catalog.pg_attribute join pg_catalog.pg_type as type on type.oid ${equals} atttypid
+    where attrelid ${equals} any (select oid from chosen) and attnum operator(pg_catalog.>) 0 and not attisdropped
+  ),
+  maintained as (
+    select indexrelid, ${isNarrow} as is_narrow, am.amname,
+      pg_catalog.pg_relation_size(indexrelid) operator(pg_catalog./) ${page} as pages,
+      ${firstUserOid} operator(pg_catalog.<=) any (indclass::pg_catalog.oid[]) as has_own_class
+    from pg_catalog.pg_index
+    join pg_catalog.pg_class as class on class.oid ${equals} indexrelid
+    join pg_catalog.pg_am as am on am.oid ${equals} class.relam
+    where indrelid ${equals} any (select oid from chosen)
+  ),
+  defaults (expression) as (
+    select adbin::pg_catalog.text from pg_catalog.pg_attrdef where adrelid ${equals} any (select oid from chosen)
+  )
+  select pg_catalog.json_build_object(
+    'tables', (
+      select pg_catalog.json_agg(pg_catalog.json_build_object(
+        'name', name, 'oid', oid::pg_catalog.int8, 'version', rowhouse.version_of(oid)) order by place, oid)
+      from used),
+    'columns', (select pg_catalog.count(*) from kept),
+    'fixedBytes', (
+      select coalesce(pg_catalog.sum(16 operator(pg_catalog.+) greatest(typlen::pg_catalog.int4, 0)
+        operator(pg_catalog.+) case when is_padded then greatest(atttypmod, 0) operator(pg_catalog.*) 4 else 0 end), 0)
+      from kept)
+      operator(pg_catalog.+) (
+      select coalesce(pg_catalog.sum(64 operator(pg_catalog.+) pg_catalog.length(expression)), 0) from defaults),
+    'factor', (
+      select coalesce(pg_catalog.max(case when is_array then ${arrayFactor} when is_jsonb then ${jsonbFactor} else 1 end), 1)
+      from kept where not is_fixed),
+    'hasToast', class.reltoastrelid operator(pg_catalog.<>) 0,
+    'narrowIndexes', (select pg_catalog.count(*) from maintained where is_narrow),
+    'wideIndexes', (select pg_catalog.count(*) from maintained where not is_narrow)
+  )::pg_catalog.text
+  from chosen
+  join pg_catalog.pg_class as class on class.oid ${equals} chosen.oid
+  join pg_catalog.pg_am as am on am.oid ${equals} class.relam
+  join pg_catalog.pg_namespace as namespace on namespace.oid ${equals} class.relnamespace
+  where class.relkind ${equals} 'r' and class.relpersistence ${equals} 'p' and am.amname ${equals} 'heap'
+    and nspname operator(pg_catalog.<>) all (${nameArray('pg_catalog information_schema pg_toast rowhouse auth')})
+    and pg_catalog.current_setting('search_path') ${equals} 'public'
+    and not exists (select from code where purpose ${equals} any ('{read,insert}'::pg_catalog.text[]))
+    and not exists (
+      select from kept where attgenerated operator(pg_catalog.<>) '' or not (is_fixed or is_text or is_jsonb or is_array))
+    and not exists (
+      select from maintained
+      where amname operator(pg_catalog.<>) 'btree' or has_own_class or pages operator(pg_catalog.>) ${maxIndexPages})
+    and not exists (
+      select from defaults
+      cross join lateral pg_catalog.regexp_matches(expression, '\\{([A-Z]+)|:funcid ([0-9]+)', 'g') as found (part)
+      left join pg_catalog.pg_proc as function on function.oid ${equals} part[2]::pg_catalog.int8::pg_catalog.oid
+      where case
+        when part[1] is not null then part[1] operator(pg_catalog.<>) all (${defaultNodes})
+        else function.oid is null or function.oid operator(pg_catalog.>=) ${firstUserOid}
+          or function.proname operator(pg_catalog.<>) all (${defaultFunctions})
+      end)
+    and not exists (
+      select from used
+      where not pg_catalog.has_table_privilege(used.oid, 'select'))`;

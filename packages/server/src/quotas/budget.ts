@@ -1,0 +1,111 @@
+// The budget of a project near its limit: how much bounded inserts may add before the project is measured again. Each takes an
+// upper bound of what it can add (query/statement/insert-growth.ts), so that it needs neither a size check nor supervision.
+//
+// A budget counts only while nothing else can have made the project larger since it was measured:
+//   in this process    whatever else may grow it is counted while it runs (`begin`, `end`); the measurement must have begun after
+//   other processes    they do the same, each for itself, so there is a budget only while this one is alone (control/presence.ts)
+//   other sessions     direct ones, VACUUM, one that was given up: the measurement reports backends that are not ours
+// A session that opens later is noticed within `maxAgeMs`; until then no more than `maxBytes` can be added.
+
+const mb = 1024 * 1024;
+const maxBytes = 24 * mb;
+const maxAgeMs = 100;
+/** Measured again before it is used up or too old, so that nobody has to wait. */
+const [earlyPart, earlyMs] = [3 / 4, 70];
+/** The part of the size by which full inner pages of indexes can grow (query/statement/insert-growth.ts). */
+const innerPart = 1 / 16;
+/** New free space maps, and what PostgreSQL adds to a table in advance if several sessions wait for new pages. */
+const aside = mb / 2;
+
+/** When a measurement began. */
+export type Mark = Readonly<{
+  at: number;
+  total: number;
+  inFlight: number;
+  changes: number;
+  isCalm: boolean;
+}>;
+
+export class Budget {
+  /** All that bounded inserts can have added so far, the part of those that have not ended, and of those that have a grant. */
+  private total = 0;
+  private inFlight = 0;
+  private granted = 0;
+  /** Other statements that may grow the project: how many run, and how many have ended. */
+  private running = 0;
+  private changes = 0;
+  /** As of the last measurement. */
+  private size = 0;
+  private at = Number.NEGATIVE_INFINITY;
+  private base = 0;
+  private changesThen = -1;
+  /** When a bounded insert last asked for it. */
+  private askedAt = Number.NEGATIVE_INFINITY;
+
+  /** A statement begins that can add `bound` bytes; 0: any number. */
+  begin(bound: number): void {
+    this.total += bound;
+    this.inFlight += bound;
+    if (bound === 0) this.running++;
+  }
+
+  end(bound: number): void {
+    this.inFlight -= bound;
+    if (bound > 0) return;
+    this.running--;
+    this.changes++;
+  }
+
+  /** An insert with a grant has ended. */
+  endGrant(bound: number): void {
+    this.inFlight -= bound;
+    this.granted -= bound;
+  }
+
+  /** What inserts with a grant, which are not checked, can still add. */
+  get pending(): number {
+    return this.granted > 0 ? this.granted + aside : 0;
+  }
+
+  isWanted(now: number): boolean {
+    return now - this.askedAt < 1_000;
+  }
+
+  /** Call before the size is read. */
+  mark(at: number): Mark {
+    const { total, inFlight, changes, running } = this;
+    return { at, total, inFlight, changes, isCalm: running === 0 };
+  }
+
+  /** `isAlone`: no backend in the project's database is unknown. */
+  note({ at, total, inFlight, changes, isCalm }: Mark, size: number, isAlone: boolean): void {
+    this.at = at;
+    this.size = size;
+    // What was in flight may or may not be in the size.
+    this.base = total - inFlight;
+    this.changesThen = isCalm && isAlone ? changes : -1;
+  }
+
+  /**
+   * Whether an insert may add `bound` bytes unchecked; if so, `endGrant` follows. `ceiling`: the size up to which the project
+   * may grow.
+   */
+  take(bound: number, ceiling: number, now: number): boolean {
+    this.askedAt = now;
+    if (this.changesThen !== this.changes || this.running > 0 || now - this.at > maxAgeMs) return false;
+    if (this.total - this.base + bound > this.roomBelow(ceiling)) return false;
+    this.begin(bound);
+    this.granted += bound;
+    return true;
+  }
+
+  /** Whether it is time to measure again. */
+  isLow(ceiling: number, now: number): boolean {
+    const used = this.total - this.base;
+    return now - this.at > earlyMs || used > this.roomBelow(ceiling) * earlyPart;
+  }
+
+  private roomBelow(ceiling: number): number {
+    return Math.min(maxBytes, ceiling - this.size * (1 + innerPart) - aside);
+  }
+}
