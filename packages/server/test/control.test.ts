@@ -115,4 +115,33 @@ describe('the feed of changes', () => {
     await feed.stop();
     await control.end();
   });
+
+  it('tells a process whether it is the only one, and when the others know of it', async () => {
+    const name = newControl();
+    await prepareControl(address(), name);
+    const control = openControl(address(), name);
+    const first = followChanges(control);
+    await until('it is alone', async () => first.isAlone());
+    expect(first.becomingKnown(), 'there is nobody who must know').toBeNull();
+    const second = followChanges(control);
+    await until('the second one is fresh', async () => second.isFresh());
+    expect(second.isAlone()).toBe(false);
+    const waiting = second.becomingKnown();
+    expect(waiting).not.toBeNull();
+    await waiting;
+    expect(second.becomingKnown()).toBeNull();
+    expect([first.isAlone(), second.isAlone()], 'by then the first one knows').toEqual([false, false]);
+    await first.stop();
+    await until('the second one is alone', async () => second.isAlone());
+    const lost = async () => {
+      await asAdmin((admin) =>
+        admin.query(sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`),
+      );
+      return !second.isAlone();
+    };
+    await until('it is not while its session is lost', lost);
+    await until('it is again', async () => second.isAlone());
+    await second.stop();
+    await control.end();
+  });
 });

@@ -118,7 +118,7 @@ export function followChanges(control: Control): Feed {
     isAlone: () => alone && isFresh(),
     becomingKnown: () => {
       if (stopping.signal.aborted || (knownFrom !== null && performance.now() >= knownFrom)) return null;
-      return rest(knownFrom === null ? pollMs : knownFrom - performance.now());
+      return rest(knownFrom === null ? pollMs : Math.ceil(knownFrom - performance.now()) + 1);
     },
     stop: async () => {
       stopping.abort();

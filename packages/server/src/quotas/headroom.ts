@@ -134,7 +134,6 @@ type ProjectSize = {
   epoch: number;
   measuring: Promise<void> | null;
   growers: Set<Grower>;
-  /** Stays the same when the project is forgotten: what is in flight still is. */
   budget: Budget;
 };
 const nothing = () => {};
@@ -146,6 +145,8 @@ export function openHeadroom(options: Options): Headroom {
   const projects = new LRUCache<string, ProjectSize>({ max: 20_000 });
   /** Includes forgotten ones: a statement that runs in one is supervised to its end. */
   const known = new LRUCache<string, ProjectSize>({ max: 20_000 });
+  /** Kept when a project is forgotten: what is in flight still is. */
+  const budgets = new LRUCache<string, Budget>({ max: 20_000, memoMethod: () => new Budget() });
   const loading = new Map<string, Promise<ProjectSize>>();
   /** The smallest size of each project since it went over its limit. */
   const lowest = new LRUCache<string, number>({ max: 20_000 });
@@ -206,7 +207,7 @@ export function openHeadroom(options: Options): Headroom {
         cap: capOf(row.limit) + row.empty,
       },
       ...{ size: 0, at: 0, epoch: 0, measuring: null, growers: new Set() },
-      budget: known.peek(projectId)?.budget ?? new Budget(),
+      budget: budgets.memo(projectId),
     };
     await measure(project);
     return project;
@@ -260,6 +261,12 @@ export function openHeadroom(options: Options): Headroom {
     return Math.max(0, Math.min(slack, line - size));
   };
 
+  const admit = (projectId: string, evenFar: boolean) => {
+    const project = find(projectId);
+    return project instanceof Promise
+      ? project.then((found) => admitTo(found, evenFar))
+      : admitTo(project, evenFar);
+  };
   const admitTo = (project: ProjectSize, evenFar: boolean): Admission | null | Promise<Admission | null> => {
     const now = performance.now();
     if (isFar(project, now)) {
@@ -269,7 +276,7 @@ export function openHeadroom(options: Options): Headroom {
       return evenFar ? admissionOf(project) : null;
     }
     const known = feed.becomingKnown();
-    if (known) return known.then(() => admitTo(project, evenFar));
+    if (known) return known.then(() => admit(project.id, evenFar));
     // Nothing can use up the rest within the next milliseconds, which is long enough for most statements.
     if (!isLow(project) && boundOf(project, now + 4) < project.limit - project.reserve) {
       if (boundOf(project, now + 8) > project.limit - project.reserve) measure(project).catch(onError);
@@ -316,12 +323,7 @@ export function openHeadroom(options: Options): Headroom {
   const tell = (project: ProjectSize, why?: Why) => refusalOf(project, isLow(project), why);
 
   return {
-    admit: (projectId, { evenFar = false } = {}) => {
-      const project = find(projectId);
-      return project instanceof Promise
-        ? project.then((found) => admitTo(found, evenFar))
-        : admitTo(project, evenFar);
-    },
+    admit: (projectId, { evenFar = false } = {}) => admit(projectId, evenFar),
     watch: (projectId, stopAt, stop, bound = 0) => {
       const project = projects.peek(projectId) ?? known.get(projectId);
       if (!project) throw new Error('a statement that nobody has admitted');
@@ -357,7 +359,7 @@ export function openHeadroom(options: Options): Headroom {
       if (!project.measuring && budget.isLow(limit - reserve, now)) measure(project).catch(onError);
       return budget;
     },
-    pending: (projectId) => known.peek(projectId)?.budget.pending ?? 0,
+    pending: (projectId) => budgets.peek(projectId)?.pending ?? 0,
     refusal: async (projectId, why) => {
       const project = await find(projectId);
       await measure(project);
