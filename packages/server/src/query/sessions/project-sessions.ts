@@ -9,7 +9,14 @@ import { type Gate, openGate } from './gate.ts';
 import { type Homes, type Locate, openHomes } from './homes.ts';
 import { openServerSessions, type ServerSessions } from './server-sessions.ts';
 import { openAudit, type TraceSource } from './session-audit.ts';
-import { discardAll, resetSequences, resetSession, type SessionState, setMode } from './session-reset.ts';
+import {
+  discardAll,
+  prepareFirst,
+  resetSequences,
+  resetSession,
+  type SessionState,
+  setMode,
+} from './session-reset.ts';
 
 /**
  * `read`: statements known only to read; PostgreSQL enforces it. `plain`: statements that leave behind at most a moved
@@ -109,6 +116,7 @@ export function openProjectSessions(
   };
   const onOpened = (project: ProjectLogin, session: Session) => {
     owners.set(session, project);
+    prepareFirst(session, project.loginAs);
   };
   const gate = openGate((id) => {
     for (const poolKey of poolKeysOf(id)) {
@@ -253,7 +261,7 @@ export function openProjectSessions(
       }
       readOnly.delete(session);
       withMovedSequences.delete(session);
-      const reset = leaves === 'anything' ? discardAll(session) : resetSession(session, project.loginAs);
+      const reset = (leaves === 'anything' ? discardAll : resetSession)(session, project.loginAs);
       resetting.set(
         session,
         reset.then(() => void resetting.delete(session)),

@@ -39,6 +39,14 @@ const texts = { ...resets, ...modes, reset_seed: reseed };
 type Named = keyof typeof texts;
 const preparedIn = new WeakMap<Session, Set<Named>>();
 
+/** Before the first statement of a request: a reset that does not find it knows that code has deallocated ours. */
+export function prepareFirst(session: Session, loginAs: LoginAs): void {
+  if (isUserLogin(loginAs)) return;
+  session.out.parse('reset_settings', texts.reset_settings).sync();
+  preparedIn.set(session, new Set(['reset_settings']));
+  session.send(destroyOnFailure(session));
+}
+
 function runNamed(session: Session, name: Named, parameters: string[] = []): void {
   const prepared = preparedIn.get(session) ?? new Set();
   if (prepared.size === 0) preparedIn.set(session, prepared);
@@ -86,11 +94,12 @@ export function resetSession(session: Session, loginAs: LoginAs): Promise<void> 
 }
 
 /** Resets everything, including prepared statements. It can fail as well, by a timeout that a statement has set. */
-export function discardAll(session: Session): Promise<void> {
+export function discardAll(session: Session, loginAs: LoginAs): Promise<void> {
   session.statements.clear();
   preparedIn.delete(session);
   session.out.parse('', 'discard all').bind('', []).execute(0).sync();
   session.send(destroyOnFailure(session));
+  prepareFirst(session, loginAs);
   writeCommands(session.out, [{ text: reseed, parameters: [newSeed()] }]);
   session.out.sync();
   return new Promise((resolve) => {

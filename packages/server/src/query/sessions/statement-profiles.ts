@@ -229,7 +229,8 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
       }
       profile.wasPlain = answer === 'true';
       const trustedMs = project.trustedMs();
-      profile.trustedUntil = project.knownUntil = now + trustedMs;
+      profile.trustedUntil = now + trustedMs;
+      project.knownUntil = Math.max(project.knownUntil, profile.trustedUntil);
       // A little before the answer expires, so that a busy statement never needs a reset.
       profile.askFrom = now + trustedMs * 0.8;
     },

@@ -7,12 +7,17 @@ const [tab, newline, carriageReturn, space, quote, comma, minus, dot, zero, nine
   9, 10, 13, 32, 34, 44, 45, 46, 48, 57, 58,
 ];
 const [openBracket, backslash, closeBracket, openBrace, closeBrace] = [91, 92, 93, 123, 125];
-const [slash, upperE, lowerE, letterN, letterR, letterT, letterU] = [47, 69, 101, 110, 114, 116, 117];
+const [slash, upperE, lowerE, letterN, letterR, letterT] = [47, 69, 101, 110, 114, 116];
 const pieceBytes = 64 * 1024;
 /** PostgreSQL and JSON.parse recurse, too: deeper values take the slow way, which has a limit. */
 const maxDepth = 100;
 /** Longer numbers may have more digits than a double, and take the slow way, which keeps them. */
 const maxNumberBytes = 15;
+
+/** 0.000001 has 8, and smaller numbers have an exponent. */
+const smallestBytes = 8;
+/** After a backslash in a string. A code is declined. */
+const jsonEscapes = Buffer.from('"\\/bfnrt');
 
 type Field = Readonly<{
   /** The key as it must be written, with its quotes. */
@@ -156,6 +161,8 @@ export class LineCopier {
     }
     const next = line[at];
     if (at - start > maxNumberBytes || next === upperE || next === lowerE) return false;
+    // JavaScript writes -0 as 0, and 0.0000001 as 1e-7.
+    if (first === zero && (line[start] === minus || last - start > smallestBytes)) return false;
     for (let index = start; index < last; index++) out[this.length++] = line[index] as number;
     this.at = at;
     return true;
@@ -196,14 +203,14 @@ export class LineCopier {
     let isInString = false;
     for (; at < end; at++) {
       const byte = line[at] as number;
-      if (byte < space && (isInString || byte === tab || byte === carriageReturn)) return false;
+      if (byte < space || (byte === backslash && !isInString)) return false;
       out[length++] = byte;
       if (isInString) {
         if (byte === quote) isInString = false;
         else if (byte === backslash) {
           const escaped = line[++at] as number;
-          // Some of these PostgreSQL refuses, or they are half a character.
-          if (at >= end || escaped === letterU) return false;
+          // A code such as \u0000 may be one that PostgreSQL refuses, or half a character.
+          if (at >= end || !jsonEscapes.includes(escaped)) return false;
           out[length++] = backslash;
           if (escaped === backslash) out[length++] = backslash;
           out[length++] = escaped;
