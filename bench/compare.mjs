@@ -1,5 +1,5 @@
-// Two versions beside each other: this one and an earlier one take turns under the same loads, and the last column says
-// which figures moved beyond noise. Ends with status 1 if one became worse.
+// Compares two versions: this one and an earlier one take turns under the same loads, and the last column says which figures
+// differ by more than noise. Exits with status 1 if one became worse.
 // npm run bench -- --compare <what> [--turns 9] [--seconds 3] [--connections 32] [--loads "Q1,page"] [--save <file>]
 // <what>: a commit, the folder of a compiled checkout, or a file that --save wrote: the commit in it is compared again.
 // Needs wrk.

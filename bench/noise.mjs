@@ -1,11 +1,11 @@
 // Tells a change from noise: an interval for the median of ratios that does not depend on how they are distributed.
 
-/** How sure the interval is. A comparison has many figures, and none of them may raise a false alarm often. */
+/** A comparison has many figures, and each of them may raise a false alarm only rarely. */
 const confidence = 0.99;
-/** A smaller change is no news, however sure it is. */
+/** A smaller change does not matter, however certain it is. */
 const smallest = 0.02;
 
-/** With fewer turns no interval is that sure. */
+/** With fewer turns, no interval has this confidence. */
 export const fewestTurns = 8;
 
 /**

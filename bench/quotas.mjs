@@ -1,6 +1,6 @@
 // What limit_mb costs, and how exactly it is enforced. Compares insert throughput far from the limit, in a project of 64 MB that
-// is half full, and without limits (in the same build), by /query and by the table endpoint. Then 1, 4 and 16 writers fill a project with a limit of 60 MB: the table shows the peak size
-// on disk and the committed size at the end.
+// is half full, and without limits (in the same build), by /query and by the table endpoint. Then 1, 4 and 16 writers fill a
+// project with a limit of 60 MB: the table shows the peak size on disk and the committed size at the end.
 // npm run bench -- quotas [--seconds 3] [--repeats 7] [--quick] [--write]. Needs wrk.
 import { cpSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

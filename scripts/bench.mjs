@@ -1,5 +1,5 @@
 // npm run bench -- [suite] [options]: prepares the checkout, then runs bench/<suite>.mjs, or all suites without a name.
-// --compare <commit> holds this version and another one beside each other (bench/compare.mjs).
+// --compare <commit> compares this version with another one (bench/compare.mjs).
 // --quick takes under five minutes for all and shows that everything runs. --write updates bench/RESULTS.md.
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';

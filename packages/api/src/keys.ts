@@ -10,7 +10,7 @@ const time = Type.String({ format: 'date-time' });
 /** For account keys, too. */
 export const KeyIssuer = Type.Union([Identity, Type.Null()], {
   description:
-    'The person who issued the key, signed in or with a key that they had issued. null: nobody, or it is not known. Keys of a project are not told.',
+    'The person who issued the key, signed in or with a key that they had issued. null: nobody, or unknown, or the caller uses a key of a project.',
 });
 
 export const Key = Type.Object(

@@ -21,7 +21,7 @@ export const Member = Type.Object(
     id: Type.String(),
     email: Type.String(),
     name: Type.Union([Type.String(), Type.Null()], {
-      description: 'What the person calls themselves. Only the email address is proved. null: no name.',
+      description: 'The name that the person entered. Only the email address is verified. null: no name.',
     }),
     role: RoleName,
     projects,

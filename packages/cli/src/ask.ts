@@ -40,7 +40,7 @@ export async function askYesNo(question: string): Promise<boolean | null> {
   return isCancel(answer) ? null : answer;
 }
 
-/** For what nothing brings back: returns only after the name was typed. */
+/** For a step that cannot be undone: returns only after the name was typed. */
 export async function askForName(
   options: OutputOptions,
   name: string,

@@ -27,7 +27,7 @@ export function addAudit(program: Command): void {
   )
     .option(
       '--since <when>',
-      'entries since then: 7d or 12h for the time until now, 2027-01-31 or 2027-01-31T09:00Z',
+      'entries since then: 7d or 12h before now, or 2027-01-31, or 2027-01-31T09:00Z',
       (text) => parsePast(text),
     )
     .option('--until <when>', 'entries before then, in the same forms', (text) => parsePast(text))

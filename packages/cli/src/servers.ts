@@ -168,7 +168,7 @@ async function remove(name: string, options: ApiOptions & { lost?: true; yes?: t
     );
 }
 
-/** Refused here already: nobody should confirm what is refused afterwards. */
+/** Refuses a server that answers before it asks: nobody should confirm what the service would refuse. */
 async function confirmLoss(
   { name, state, projects }: Server,
   options: ApiOptions & { yes?: true },

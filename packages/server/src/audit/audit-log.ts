@@ -85,7 +85,7 @@ export async function listAudit(
       and (${given(actor)}::text is null or actor_id = ${given(actor)} or actor_name = ${given(actor)})
       and (${given(project)}::text is null or project_slug = ${given(project)})
       and (${given(outcome)}::text is null or outcome = ${given(outcome)})
-    -- The column, and not the text of the same name above: 10 is newer than 9.
+    -- The number, not the text of the same name in the select list: 10 is newer than 9.
     order by audit_log.id desc limit ${limit + 1}`);
   const page = rows.slice(0, limit);
   const last = page.at(-1);

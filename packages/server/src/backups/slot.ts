@@ -54,7 +54,10 @@ export async function ensureSlot(maintenance: Queryable, name: string): Promise<
   return { wasLost: found !== null };
 }
 
-/** Of a server that is removed. The process that stores WAL hears of it a moment later, and may begin again until then. False: it is still there. */
+/**
+ * Of a server that is removed. The process that stores WAL hears of it a moment later, and may begin again until then. False: the
+ * slot is still there.
+ */
 export async function removeSlot(maintenance: Queryable, name: string): Promise<boolean> {
   if (!(await findSlot(maintenance, name))) return true;
   let gone = 0;

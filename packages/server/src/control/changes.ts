@@ -34,7 +34,7 @@ export type Feed = {
   isFresh(): boolean;
   /** Whether no other process serves the installation now. */
   isAlone(): boolean;
-  /** null: every other process knows by now that it is not alone. Otherwise resolves when they do. */
+  /** null: every other process knows of this one. Otherwise a promise: ask again when it resolves. */
   becomingKnown(): Promise<void> | null;
   stop(): Promise<void>;
 };
@@ -63,7 +63,7 @@ export function followChanges(control: Control): Feed {
   /** The session that holds this process's lock. */
   let follower: Queryable | null = null;
   let alone = false;
-  /** When the others know of this process; null: they have never been told, or the session with its lock was lost. */
+  /** From when on the others know of this process; null: it holds no lock yet, or has lost the session that held it. */
   let knownFrom: number | null = null;
   const stopping = new AbortController();
 

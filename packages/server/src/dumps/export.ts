@@ -17,7 +17,7 @@ import { lockTables, openReader } from './tables.ts';
 import { dumpByWasm } from './wasm.ts';
 import { wasmMajor } from './wasm-module.ts';
 
-/** Takes a piece. It must be kept or sent when the promise resolves: its memory is used again then. */
+/** Takes a piece, and resolves when it is stored or sent: then its memory is reused. */
 export type Write = (piece: Uint8Array) => Promise<void>;
 /** The project, and its server. */
 export type Source = Readonly<{ id: string; server_id: number }>;

@@ -26,7 +26,7 @@ export type WorkerInput = {
   args: string[];
   env: Record<string, string>;
   maxMemoryMb: number;
-  /** Here the memory of pieces comes back that were read. */
+  /** Returns the memory of pieces that were read. */
   spent: MessagePort;
 };
 

@@ -117,7 +117,7 @@ function postPiece(): void {
     if (distance(posted, acknowledged) <= windowBytes) break;
     Atomics.wait(control, slot.acknowledged, acknowledged, 1_000);
   }
-  // New memory for each piece would take tens of megabytes until the garbage collector comes.
+  // New memory for each piece would add up to tens of megabytes before it is collected.
   const back = receiveMessageOnPort(input.spent) as { message: ArrayBuffer } | undefined;
   piece = new Uint8Array(back?.message ?? new ArrayBuffer(pieceBytes));
 }

@@ -16,8 +16,8 @@ import { distance, ringBytes, slot, slots, type WorkerInput, type WorkerMessage 
 const usualMemoryMb = 1024;
 
 /**
- * The dump as it comes. Ends its thread and its connection however it ends. The memory of a piece is used again as soon as the next
- * one is asked for.
+ * The dump as it comes. Ends its thread and its connection however it ends. The memory of a piece is reused as soon as the next one
+ * is asked for.
  */
 export async function* dumpByWasm({
   address,
@@ -64,7 +64,7 @@ export async function* dumpByWasm({
 
 const readBytes = 64 * 1024;
 
-/** `take`: returns false if the socket is not to be read before it is resumed. */
+/** `take`: returns false if the socket must not be read until it is resumed. */
 async function openSocket(address: Address, take: (bytes: Buffer) => boolean): Promise<Socket> {
   if (address.tls) {
     const secure = await connectSecure(address);

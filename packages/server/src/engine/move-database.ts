@@ -26,8 +26,8 @@ const loginsOf = (id: string) => [roleOf(id), authRoleOf(id), userRoleOf(id), an
 
 /**
  * Closes the source. By its name, because a process that has not heard of the move could grant CONNECT again
- * (`restoreLogin`), under the usual name alone. PostgreSQL renames no database that has a session. That of a suspended account
- * accepts no connections: under this name it does, for those who read it.
+ * (`restoreLogin`), under the usual name alone. PostgreSQL renames no database that has a session. The
+ * database of a suspended account accepts no connections; under this name it does, so that it can be copied.
  */
 export async function closeSource(server: Server, id: string): Promise<void> {
   await endSessionsIn(server, databaseOf(id), autovacuum);

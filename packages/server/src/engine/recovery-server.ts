@@ -60,7 +60,7 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
   if (options.superuser !== null) replaceConfiguration(cluster, socket);
   writeFileSync(path.join(cluster.folder, 'standby.signal'), '', { mode: 0o600 });
   const settings = settingsOf(capacity, port, tcp, options);
-  // Quicker than the usual way to stop, by which a server could save what it has.
+  // Nothing has to be saved, so it is killed instead of being shut down.
   const end = () => void endRecovery(cluster.folder).catch(() => {});
   if (!options.isDurable) signal.addEventListener('abort', end, { once: true });
   const postmaster = await startPostmaster(cluster, settings, signal, () => {}).finally(() =>
@@ -96,7 +96,7 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
     },
     stop: async () => {
       isStopping = true;
-      // First, where nothing has to be written out: a server that hangs would keep its connections.
+      // First, unless data has to be written out: a server that hangs would keep its connections.
       if (!options.isDurable) await endRecovery(cluster.folder);
       await database.end();
       await stopPostmaster(cluster, postmaster);

@@ -62,8 +62,8 @@ export function removeDeadLocks(folder: string): void {
 
 /**
  * After a server was killed: its child processes may keep running until their statements end, and no new server can start
- * beside them. They get the signal that the server itself sends when one of them crashes. Where nothing is kept, SIGKILL also ends
- * those that hang.
+ * beside them. They get the signal that the server itself sends when one of them crashes. If their data is not needed, SIGKILL
+ * also ends those that hang.
  */
 export function endLeftovers(folder: string, signal: 'SIGQUIT' | 'SIGKILL' = 'SIGQUIT'): void {
   if (process.platform !== 'linux') return;

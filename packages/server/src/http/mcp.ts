@@ -1,5 +1,5 @@
-// MCP for agents: Streamable HTTP at /mcp, without sessions. A tool calls the routes of the API inside of this process, with the
-// key of the request.
+// MCP for agents: Streamable HTTP at /mcp. A session has an id, by which a call is cancelled, and no other state. A tool calls
+// the routes of the API inside this process, with the key of the request.
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
@@ -91,7 +91,7 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
 
 type Message = { id?: unknown; method?: unknown; params?: { name?: unknown; requestId?: unknown } };
 
-/** Tells the calls of agents with the same key apart. Nothing else is kept of a session. */
+/** Distinguishes the calls of agents with the same key. A session has no other state. */
 function sessionOf({ 'mcp-session-id': given }: IncomingHttpHeaders): string | null {
   return typeof given === 'string' && given.length <= 100 ? given : null;
 }
@@ -159,7 +159,7 @@ async function callApi(
   signal: AbortSignal,
 ): Promise<Answer> {
   const bytes = body && Buffer.from(toJsonText(body));
-  // Not destroyed at its end: if it breaks later, the request breaks as if the client had gone, and the statement is canceled.
+  // Not destroyed at its end: if it breaks later, the request breaks as if the client had gone, and the statement is cancelled.
   const payload = new Readable({
     autoDestroy: false,
     read() {
@@ -195,7 +195,7 @@ async function callApi(
   }
 }
 
-/** Nobody reads it, or the agent has said that it does not need it. */
+/** Nobody reads it: the agent has cancelled the call, or its connection is closed. */
 const cancelled: Answer = {
   status: 499,
   text: JSON.stringify({

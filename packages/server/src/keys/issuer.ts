@@ -1,11 +1,11 @@
-// Who issued a key: the person who was signed in. A key stands for the person who issued it: what is issued with it counts
-// as issued by that person, too.
+// Who issued a key: the person who was signed in. A key stands for the person who issued it: a key that is issued with it counts
+// as issued by the same person.
 import { errors } from '../errors.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Caller } from './caller.ts';
 
-/** The person's id, as an expression. null: a key of the start or of the operator, or one that was issued with such a key. */
+/** The person's id, as an expression. null: a key that the start or the operator made, or one that was issued with such a key. */
 export function issuerOf(caller: Caller | null): Sql {
   if (caller === null) return sql`null::text`;
   const person = personOf(caller);

@@ -1,5 +1,5 @@
-// Messages over stdin, a line each, before the library reads them: numbers that JavaScript would round become marked strings,
-// and toJsonText makes numbers with all digits of them again.
+// Messages over stdin, one per line, before the library reads them: numbers that JavaScript would round become marked strings.
+// toJsonText turns these into numbers again, with all their digits.
 import { Transform } from 'node:stream';
 import { parseJsonText } from '../query/json/json-text.ts';
 

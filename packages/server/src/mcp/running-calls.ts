@@ -1,8 +1,8 @@
-// Calls that run, so that a notification can cancel one. It comes as a request of its own and names the call by the number that
-// the agent gave it, which another agent gives to its calls, too: the id of the session tells them apart. This process knows
-// its own calls only.
+// Calls that run, so that a notification can cancel one. The notification is a request of its own, and names the call by the
+// number that the agent gave it. Other agents use the same numbers: the id of the session distinguishes them. A process knows
+// only its own calls.
 export type RunningCalls = {
-  /** null: the agent has no session. Its call ends when its connection does. */
+  /** `session` null: the agent has none. Its call ends when its connection does. */
   add(caller: string, session: string | null, id: unknown): Call;
   cancel(caller: string, session: string | null, id: unknown): void;
 };

@@ -47,7 +47,7 @@ export async function fillCopy(options: CopyOptions): Promise<void> {
   await copySettings(options);
 }
 
-/** For a source that accepted no connections until now, because its account is suspended: upgrades have left it out. */
+/** For a source that accepted no connections until now, because its account is suspended: upgrades have skipped it. */
 export async function bringUpToDate({ from, source }: CopyOptions): Promise<void> {
   await putProjectSchema({ ...from.address, database: source.database }, from.projectSchema).catch(
     (error) => {

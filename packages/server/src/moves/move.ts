@@ -61,7 +61,7 @@ export type MoveStep =
 export type StartedMove = { job: Job; plan: Plan };
 
 const defaultMaxPauseMs = 20_000;
-/** Of a suspended account: nobody waits. But other projects of the server wait for their turn to be paused. */
+/** For a project of a suspended account: no request waits for it, but other projects of the server wait for their turn. */
 const closedPauseMs = 60 * 60_000;
 /** A project that keeps changing its tables is moved by a dump. */
 const maxOnlineAttempts = 3;

@@ -15,7 +15,10 @@ export type Plan = Readonly<{
   expectedPauseMs: number;
 }>;
 
-/** What can be known before anything is copied. `isClosed`: nothing may connect to the project. An online move can still turn out to be impossible. */
+/**
+ * What can be known before anything is copied. An online move can still turn out to be impossible. `isClosed`: the database accepts
+ * no connections.
+ */
 export async function planMove(
   project: ProjectRow,
   { from, to }: { from: Server; to: Server },

@@ -187,7 +187,7 @@ export async function acceptAsNew(
   });
 }
 
-/** Somebody who is signed in, in whatever way. The invitation must be for their own address. */
+/** For a person who is signed in, in whatever way. The invitation must be for their own address. */
 export async function acceptSignedIn(
   deps: Deps,
   code: string,
@@ -198,7 +198,7 @@ export async function acceptSignedIn(
   return acceptAs(deps, code, person.id);
 }
 
-/** A person who has proved to be one. The address may be another one than the invited one: the link is the proof. */
+/** For a person who has proved who they are. The caller has checked that the invitation is for their address. */
 export async function acceptAs(
   deps: Deps,
   code: string,

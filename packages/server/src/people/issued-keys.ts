@@ -1,5 +1,5 @@
-// The keys that a person issued in an account, also with keys of their own. They outlive the membership unless they are
-// revoked with it.
+// The keys that a person issued in an account, signed in or with a key that they had issued. They stay valid after the person
+// leaves, unless they are revoked with the removal.
 import type { MemberKey } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { isId } from '../control/new-id.ts';
@@ -10,7 +10,7 @@ import { isAllowed, rankOf } from '../keys/roles.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
-/** Those that work. Also of a person who is no member any more. */
+/** Those that work, also of a person who is no longer a member. */
 export async function listMemberKeys(
   { control }: { control: Control },
   accountId: string,

@@ -1,8 +1,8 @@
-// Answers PostgreSQL's requests for a password. By SCRAM alone: a server that asks for another method would get to know it.
+// Answers PostgreSQL's requests for a password, only by SCRAM: with another method, the server would learn the password.
 import type { FrontendMessages } from './frontend-messages.ts';
 import { scramClient } from './scram.ts';
 
-/** Returns whether `out` has something to send then. */
+/** Returns whether `out` has something to send. */
 type Answer = (bytes: Buffer, at: number, end: number) => boolean;
 
 export function authenticateBy(password: string, out: FrontendMessages): Answer {

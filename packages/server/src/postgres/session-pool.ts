@@ -9,7 +9,7 @@ import type { Session } from './session.ts';
 export type SessionPool = {
   /** A session for one request. Throws 429 if none becomes free in time. `account`: whose share it uses. Null: the service. */
   acquire(project: string, open: () => Promise<Session>, account?: string | null): Promise<Session>;
-  /** Opens a session that the next `acquire` of the project gets, if the project has none. */
+  /** Opens a session for the next `acquire` of the project, if the project has none. */
   warm(project: string, how: Warming): void;
   /** An open idle session, or null. */
   takeIdle(project: string, isFit?: (session: Session) => boolean): Session | null;

@@ -23,7 +23,7 @@ type Deps = {
 };
 
 type Origin = {
-  /** Who gets to know the project key. */
+  /** Who gets the project key, and counts as its issuer. */
   issuer: Caller | null;
   /** The job that fills the project. Until it is done, the project cannot be used. */
   filledBy?: string | null;

@@ -53,7 +53,7 @@ export type Growth = Readonly<{
   canShrink: boolean;
   /** If it does anything, it adds something. */
   adds: boolean;
-  /** What it adds at most. Left out: unknown. */
+  /** The most that it adds, in bytes. Left out or 0: unknown. */
   bound?: number;
   /** It adds nothing, or frees space: admitted even over the limit, as long as it makes nothing larger. */
   isHarmless: boolean;
@@ -70,7 +70,7 @@ export type Measure = Omit<Admission, 'extra'> &
     /** Bytes that earlier attempts of this statement have left on disk. */
     left: number;
   }> & {
-    /** What inserts that run unchecked beside it can still add. Known once it is supervised: none is let in from then on. */
+    /** What inserts that run without a size check can still add. Set when supervision begins: no such insert starts after that. */
     pending: number;
   };
 
@@ -134,7 +134,7 @@ async function waitForTurn<T>(admitting: Admitting<T>): Promise<void> {
 async function enter<T>(admitting: Admitting<T>): Promise<T> {
   const { deps, project, growth } = admitting;
   const found = deps.headroom.admit(project.id, growth);
-  // The project may have slept.
+  // The project may have been idle, without a session.
   if (found instanceof Promise) deps.warm(project);
   const admission = found instanceof Promise ? await found : found;
   const isTooFull = admission && !growth.isHarmless && (growth.adds ? isOver : isFarOver)(admission);

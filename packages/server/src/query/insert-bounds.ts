@@ -1,5 +1,5 @@
-// What a bounded insert adds to its project at most, from facts about its table that are asked once and remembered. No insert
-// waits for them: until they are known, it runs like any other.
+// The most that a bounded insert can add to its project, from facts about its table that are cached. No insert waits for them:
+// until they are known, it runs like any other.
 import { LRUCache } from 'lru-cache';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { BoundedInsert } from './statement/bounded-insert.ts';
@@ -12,20 +12,20 @@ import {
 } from './statement/insert-growth.ts';
 
 export type InsertBounds = {
-  /** null: unknown. `guard`: has to succeed behind the insert, in the same transaction. */
+  /** null: unknown. `guard`: a statement that has to succeed after the insert, in the same transaction. */
   find(
     project: ProjectLogin,
     insert: BoundedInsert,
     params: readonly unknown[],
   ): Readonly<{ bytes: number; guard: string }> | null;
-  /** The insert did not run with these facts: the table may have changed. */
+  /** The insert was declined: the table may have changed, so its facts are read again. */
   doubt(projectId: string, insert: BoundedInsert): void;
 };
 
-/** `facts` null: the table is not known to be good, or the catalog has not answered yet. */
+/** `facts` null: the table does not qualify, or the catalog has not answered yet. */
 type Known = { facts: InsertFacts | null; askedAt: number };
 
-/** The guard notices changed tables. Facts are asked again to see tables that have become good, and how large indexes are. */
+/** The guard notices changed tables. Facts are also read again because a table may qualify by now, and because indexes grow. */
 const askAgainMs = 10_000;
 const doubtMs = 1_000;
 

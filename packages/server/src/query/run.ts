@@ -187,7 +187,7 @@ async function inPipeline(deps: QueryDeps, request: StatementRequest): Promise<E
   return (await pipeline.run(exchange, request)) ? exchange : null;
 }
 
-/** What an insert adds at most, if that is known and matters. */
+/** The most that an insert adds, if that is known and the project is near its limit. */
 function boundOf(
   { admission, insertBounds }: QueryDeps,
   { project, profile, statement, input }: StatementRequest,
@@ -203,7 +203,7 @@ async function inBudget(
   { bytes, guard }: NonNullable<ReturnType<typeof boundOf>>,
 ): Promise<Buffer | null> {
   const { project, statement } = request;
-  // Writers take turns: it waits for its own.
+  // Writers take turns, and admission makes it wait for its own.
   if (admission.writerQueue.isClosed(project.id)) return null;
   const budget = admission.headroom.grant(project.id, bytes);
   if (!budget) return null;

@@ -1,20 +1,21 @@
 // The budget of a project near its limit: how much bounded inserts may add before the project is measured again. Each takes an
-// upper bound of what it can add (query/statement/insert-growth.ts), so that it needs neither a size check nor supervision.
+// upper bound of what it can add (query/statement/insert-growth.ts), and then needs neither a size check nor supervision.
 //
-// A budget counts only while nothing else can have made the project larger since it was measured:
-//   in this process    whatever else may grow it is counted while it runs (`begin`, `end`); the measurement must have begun after
-//   other processes    they do the same, each for itself, so there is a budget only while this one is alone (control/presence.ts)
-//   other sessions     direct ones, VACUUM, one that was given up: the measurement reports backends that are not ours
+// A budget is valid only while nothing else can have made the project larger since it was measured:
+//   this process       other statements that may grow it are counted (`begin`, `end`): none runs, and none has ended since the
+//                      measurement began
+//   other processes    each has budgets of its own, so there is one only while this process is alone (control/presence.ts)
+//   other sessions     direct ones, VACUUM, abandoned ones: the measurement reports backends that are not ours
 // A session that opens later is noticed within `maxAgeMs`; until then no more than `maxBytes` can be added.
 
 const mb = 1024 * 1024;
 const maxBytes = 24 * mb;
 const maxAgeMs = 100;
-/** Measured again before it is used up or too old, so that nobody has to wait. */
+/** Measured again before the budget is used up or too old, so that no insert has to wait. */
 const [earlyPart, earlyMs] = [3 / 4, 70];
 /** The part of the size by which full inner pages of indexes can grow (query/statement/insert-growth.ts). */
 const innerPart = 1 / 16;
-/** New free space maps, and what PostgreSQL adds to a table in advance if several sessions wait for new pages. */
+/** For new free space maps, and for pages that PostgreSQL adds to a table in advance if several sessions wait for some. */
 const aside = mb / 2;
 
 /** When a measurement began. */
@@ -27,7 +28,7 @@ export type Mark = Readonly<{
 }>;
 
 export class Budget {
-  /** All that bounded inserts can have added so far, the part of those that have not ended, and of those that have a grant. */
+  /** What bounded inserts can have added so far; the part of those that still run; and of these, the part with a grant. */
   private total = 0;
   private inFlight = 0;
   private granted = 0;
@@ -39,7 +40,7 @@ export class Budget {
   private at = Number.NEGATIVE_INFINITY;
   private base = 0;
   private changesThen = -1;
-  /** When a bounded insert last asked for it. */
+  /** When a bounded insert last asked for a grant. */
   private askedAt = Number.NEGATIVE_INFINITY;
 
   /** A statement begins that can add `bound` bytes; 0: any number. */
@@ -71,7 +72,7 @@ export class Budget {
     return now - this.askedAt < 1_000;
   }
 
-  /** Call before the size is read. */
+  /** Call it before the size is read. */
   mark(at: number): Mark {
     const { total, inFlight, changes, running } = this;
     return { at, total, inFlight, changes, isCalm: running === 0 };

@@ -8,8 +8,8 @@
 //          as it is; admission compares two numbers
 //   near   a statement runs in a transaction whose last step before the commit checks the size
 //          (rowhouse.check_size, migrations/project/0004_limits.sql). Until `deadline` even that step is free: in so short a
-//          time nothing can have used up what was left
-//          A bounded insert does not even need that step while there is a budget for it (budget.ts)
+//          time nothing can have used up what was left. A bounded insert runs without that step while there is a budget for it
+//          (budget.ts)
 //   full   the size is above the limit minus the reserve, or the disk is low. Only statements that make nothing larger commit
 //
 // While statements run that may grow a project, a timer measures it whenever the bound reaches one of their stop lines, and
@@ -36,7 +36,10 @@ import { overshoot } from './stop-line.ts';
 export type Headroom = {
   /** How a statement that may grow the project has to run. null: without a size check. */
   admit(projectId: string, how?: { evenFar?: boolean }): Admission | null | Promise<Admission | null>;
-  /** Supervises a running statement: `stop` is called if the project outgrows `stopAt`. `bound`: what it adds at most; 0: unknown. */
+  /**
+   * Supervises a running statement: `stop` is called if the project outgrows `stopAt`. `bound`: the most that it adds; 0:
+   * unknown.
+   */
   watch(
     projectId: string,
     stopAt: number | null,
@@ -45,7 +48,10 @@ export type Headroom = {
   ): () => void;
   /** Whether a statement that may grow the project would need a size check. False if that is not known yet. */
   isNear(projectId: string): boolean;
-  /** The budget from which an insert that adds at most `bound` bytes may run as it is; null: it may not. `endGrant` follows. */
+  /**
+   * Lets an insert that adds at most `bound` bytes run without a size check: call `endGrant` when it has ended. null: it needs
+   * the check.
+   */
   grant(projectId: string, bound: number): Pick<Budget, 'endGrant'> | null;
   /** What inserts with a grant can still add. */
   pending(projectId: string): number;
@@ -145,7 +151,7 @@ export function openHeadroom(options: Options): Headroom {
   const projects = new LRUCache<string, ProjectSize>({ max: 20_000 });
   /** Includes forgotten ones: a statement that runs in one is supervised to its end. */
   const known = new LRUCache<string, ProjectSize>({ max: 20_000 });
-  /** Kept when a project is forgotten: what is in flight still is. */
+  /** Kept when a project is forgotten, because its inserts in flight still count. */
   const budgets = new LRUCache<string, Budget>({ max: 20_000, memoMethod: () => new Budget() });
   const loading = new Map<string, Promise<ProjectSize>>();
   /** The smallest size of each project since it went over its limit. */

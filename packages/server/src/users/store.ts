@@ -95,7 +95,7 @@ export function openUserStore(query: QueryDeps): UserStore {
         const { headroom } = admission;
         const { projectId } = context;
         const granted = await headroom.require(projectId, true);
-        // While it runs, no insert starts that is not checked. It is too short to be stopped.
+        // While it runs, no insert starts without a size check. It is too short to be stopped.
         const end = headroom.watch(projectId, Number.POSITIVE_INFINITY, () => {});
         const pending = headroom.pending(projectId);
         const last = granted

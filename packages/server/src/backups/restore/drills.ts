@@ -87,7 +87,7 @@ export function openDrills(
 
   /** A project that is busy, or was deleted or exchanged meanwhile, is no alarm: a project could raise it at will. */
   const findPostponed = async ({ id, slug, serverId }: DrilledProject, error: unknown) => {
-    // Whatever hangs, a restore would have hung, too.
+    // A restore would have hung, too.
     if (error instanceof Stalled) return null;
     if (error instanceof BusyProject) return errors.drillPostponed(slug, error.message, error);
     const present = await findDrilled(control, id);

@@ -1,15 +1,15 @@
-// Restores and drills take turns, one at a time of all processes: each needs disk, memory and a core. One that makes no progress
-// any more, because a server or the storage hangs, is ended, so that the next one gets its turn.
+// Restores and drills take turns, one at a time across all processes: each needs disk, memory and a core. One that no longer makes
+// progress, because a server or the storage hangs, is ended, so that the next one gets its turn.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Control } from '../../control/control.ts';
 import { sql } from '../../postgres/sql.ts';
 
-/** `touch`: tells that there was progress. `at`: how far it is; the same as before is none. */
+/** `touch`: reports progress. `at`: how far it is; the same value as before is no progress. */
 export type Turn = Readonly<{ signal: AbortSignal; touch: (at?: number) => void }>;
 /** `stallMs`: how long it may be without progress. */
 type Patience = { signal: AbortSignal; stallMs?: number | undefined };
 
-/** PostgreSQL says nothing before it has replayed what was written during the backup. In this time, it replays 100 GB. */
+/** PostgreSQL reports nothing until it has replayed what was written during the backup. In this time, it replays 100 GB. */
 const usualStallMs = 30 * 60_000;
 /** Stopping a server that hangs takes more than a minute. */
 const graceMs = 2 * 60_000;
@@ -63,14 +63,14 @@ async function watched<T>(signal: AbortSignal, stallMs: number, act: (turn: Turn
   try {
     return await orLeave(act({ signal: either, touch }), either);
   } catch (error) {
-    // It is the reason of whatever else has failed.
+    // Whatever else has failed, this is the cause.
     throw stalled.signal.aborted ? stalled.signal.reason : error;
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** Work that does not end after its signal, as a read from a disk that hangs, is left alone. The next turn removes what it has left. */
+/** Abandons work that does not end after its signal, such as a read from a disk that hangs. The next turn removes its files. */
 function orLeave<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     let timer: NodeJS.Timeout | undefined;

@@ -70,7 +70,7 @@ async function tryWith<T>(
       return { result: await use(recovered) };
     });
   } finally {
-    // Of a server that hangs, processes may be left.
+    // A server that hangs may have left processes.
     await removeRecovery(folder);
     await rm(`${folder}.log`, { force: true });
   }

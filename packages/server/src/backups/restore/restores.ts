@@ -55,7 +55,7 @@ export type RestoreDeps = {
   /** Exchanges the databases of two projects of a server; the second one is deleted then. */
   exchange: (server: Server, projectId: string, otherId: string) => Promise<void>;
   limits: { maxLimitMb: number; keepDeletedDays: number };
-  /** How long a restore may be without progress, if not as long as usual. */
+  /** How long a restore may go without progress. Left out: 30 minutes. */
   stallMs?: number | undefined;
   now: () => number;
   onError: (error: unknown) => void;

@@ -21,7 +21,7 @@ type Options = {
   project: ProjectLogin;
   file: DumpFile;
   limits: SessionLimits;
-  /** Not finite: a dump of our own, which may contain whatever its project did. */
+  /** Infinity: a dump of our own, which may contain whatever its project contains. */
   maxUnpackedBytes: number;
   signal: AbortSignal;
   progress: (fraction: number) => void;

@@ -1,5 +1,5 @@
 // How much a dump may contain besides rows. PostgreSQL needs milliseconds for each object, so a small file with millions of them would
-// keep an import busy for hours. It is refused while it is read, before anything of it runs.
+// keep an import busy for hours. Such a dump is refused while it is read, before any of it runs.
 import { BrokenDump } from './broken-dump.ts';
 
 /** A project can have 100,000 tables and indexes; a few entries belong to each. */
@@ -7,7 +7,7 @@ export const maxObjects = 500_000;
 /** Besides those that insert rows. pg_dump writes a few for each object: its owner, its grants, its comment. */
 const maxStatements = 10 * maxObjects;
 
-/** Called with each statement; throws when there were enough. */
+/** Called with each statement; throws when there are too many. */
 export type CountContents = (statement: string) => void;
 
 export function countContents(): CountContents {
@@ -22,20 +22,15 @@ export function countContents(): CountContents {
 /** For a dump of our own. */
 export const countNothing: CountContents = () => {};
 
-/** `count`: as the dump says, or as far as it was read. */
+/** `count`: as the header of the dump says. */
 export function tooManyEntries(count: number): BrokenDump {
-  return new BrokenDump(
-    `the dump has ${count} entries; at most ${maxObjects} can be imported`,
-    'Dump a part of the database: pg_dump --schema=… or --table=….',
-  );
+  return new BrokenDump(`the dump has ${count} entries; at most ${maxObjects} can be imported`, hint);
 }
 
 function tooMany(most: number, what: string): BrokenDump {
-  return new BrokenDump(
-    `the dump has more than ${most} ${what}, so it cannot be imported`,
-    'Dump a part of the database: pg_dump --schema=… or --table=….',
-  );
+  return new BrokenDump(`the dump has more than ${most} ${what}, so it cannot be imported`, hint);
 }
 
+const hint = 'Dump a part of the database: pg_dump --schema=… or --table=….';
 const isRow = /^insert\b/i;
 const isObject = /^(?:create|select\s+(?:pg_catalog\s*\.\s*)?lo_(?:creat|create|from_bytea))\b/i;

@@ -39,7 +39,7 @@ const texts = { ...resets, ...modes, reset_seed: reseed };
 type Named = keyof typeof texts;
 const preparedIn = new WeakMap<Session, Set<Named>>();
 
-/** Before the first statement of a request: a reset that does not find it knows that code has deallocated ours. */
+/** Before the first statement of a request. If a reset does not find it, code has deallocated our statements. */
 export function prepareFirst(session: Session, loginAs: LoginAs): void {
   if (isUserLogin(loginAs)) return;
   session.out.parse('reset_settings', texts.reset_settings).sync();

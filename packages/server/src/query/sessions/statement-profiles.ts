@@ -64,7 +64,7 @@ export type StatementProfiles = {
 
 /**
  * The check takes PostgreSQL milliseconds. With hundreds of active projects it runs less often, so that it takes a twentieth
- * of a core for all of them together: with a thousand, more would be a quarter of what their statements cost.
+ * of a core for all of them together. With a thousand, a larger share would be a quarter of what their statements cost.
  */
 const [minTrustedMs, maxTrustedMs, trustedMsPerSession] = [10_000, 120_000, 40];
 const askAgainMs = 1_000;
@@ -176,7 +176,7 @@ export function mayRunCode(profile: StatementProfile): boolean {
   return !isPlain(profile) && performance.now() >= profile.project.codelessUntil;
 }
 
-/** Nothing is known about the project's statements, so code that changes tables makes nothing wrong. */
+/** Nothing is known about the project's statements, so code that changes tables makes no answer stale. */
 export function knowsNothing({ project }: StatementProfile): boolean {
   return performance.now() >= Math.max(project.knownUntil, project.codelessUntil);
 }

@@ -14,7 +14,7 @@ export type Entry = {
   readonly request: StatementRequest;
   /** How the size has to be checked before the commit; null: it need not be. */
   readonly measure: Measure | null;
-  /** A statement that has to succeed behind it, in the same transaction; null: none. */
+  /** A statement that has to succeed after it, in the same transaction; null: none. */
   readonly guard: string | null;
   /** The project has outgrown what it may without a size check. */
   isStopped: boolean;
@@ -70,7 +70,7 @@ export class Group implements Receiver {
     if (guard) this.guards.add(guard);
   }
 
-  /** Behind the last member. */
+  /** After the last member. */
   writeGuards(): void {
     const { statements, out } = this.session;
     for (const text of this.guards) {

@@ -1,6 +1,6 @@
-// Recognizes inserts whose rows are in their text and parameters: INSERT … VALUES with constants and parameters alone. How much
-// such an insert can store is known before it runs (insert-growth.ts). This is an allowlist: what is not listed here makes it an
-// insert like any other.
+// Recognizes inserts whose rows are in their text and parameters: INSERT … VALUES with only constants and parameters. How much
+// such an insert can store is known before it runs (insert-growth.ts). This is an allowlist: an insert with anything that is not
+// listed here is not bounded.
 import { type Node, quotedName } from './references.ts';
 
 export type BoundedInsert = Readonly<{

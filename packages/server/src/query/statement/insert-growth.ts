@@ -1,6 +1,6 @@
 // How much a bounded insert (bounded-insert.ts) can make its project grow: facts about its table from the catalog, and an upper
-// bound in bytes. The facts are null unless everything about the table is known to be good: an ordinary table that runs no code of
-// the project, built-in types, defaults of a known size, and B-tree indexes alone.
+// bound in bytes. The facts are null unless the table qualifies: an ordinary table that runs no code of the project, built-in
+// types, defaults of a known size, and only B-tree indexes.
 //
 // What the bound rests on:
 //   heap     a row takes at most one new page
@@ -10,7 +10,7 @@
 //            Wide keys may have as few as two entries on a page: every level can split, and a tree of `maxIndexPages` has 15
 //
 // The facts are as of the version of the table, and of tables that its foreign keys reference. `guard` is a statement that fails
-// once one of them has another version. It runs behind the insert in the same transaction: the insert's locks keep the tables as
+// once one of them has another version. It runs after the insert in the same transaction: the insert's locks keep the tables as
 // they are from then on.
 import type { BoundedInsert } from './bounded-insert.ts';
 import { codeInChosen } from './reachable-code.ts';
@@ -75,7 +75,7 @@ export function readFacts(answer: string | null): InsertFacts | null {
 
 type TableVersion = { name: string; oid: number; version: string };
 
-/** The planner evaluates it, and does so again once one of the tables has changed. It reads no row. */
+/** The planner evaluates the checks, and again once one of the tables has changed. The statement reads no row. */
 function guardOf(tables: readonly TableVersion[]): string {
   const names = tables.map(({ name }, index) => `${name} as t${index}`);
   const checks = tables.map(({ oid, version }) => `rowhouse.is_unchanged(${oid}, '${version}')`);
@@ -86,7 +86,7 @@ const firstUserOid = '16384';
 const equals = 'operator(pg_catalog.=)';
 const nameArray = (names: string) => `'{${names.split(/\s+/).join(',')}}'::pg_catalog.name[]`;
 
-/** Stored as they are sent, or in less. `bpchar` is filled up with blanks to its length. */
+/** Stored in as many bytes as they are sent, or fewer. `bpchar` is padded with blanks to its length (`is_padded`). */
 const textTypes = nameArray('text varchar bpchar json bytea numeric inet cidr');
 /** `[1,1]`: 12 bytes for two characters. */
 const jsonbFactor = 8;

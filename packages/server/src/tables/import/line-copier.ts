@@ -1,6 +1,6 @@
 // Converts ordinary JSON lines to COPY's text format byte by byte, without making values of them: five times as fast as
-// JSON.parse and its objects. Ordinary: the keys of the first line in their order, and values that need no decoding. Everything
-// else is declined and takes the slow way (json-lines.ts), which also finds the words for what is wrong with a line.
+// JSON.parse and its objects. Ordinary: the keys of the first line in their order, and values that need no decoding. All other
+// lines are declined and take the slow way (json-lines.ts), which also reports what is wrong with a line.
 import type { ImportColumn } from './json-lines.ts';
 
 const [tab, newline, carriageReturn, space, quote, comma, minus, dot, zero, nine, colon] = [
@@ -9,14 +9,13 @@ const [tab, newline, carriageReturn, space, quote, comma, minus, dot, zero, nine
 const [openBracket, backslash, closeBracket, openBrace, closeBrace] = [91, 92, 93, 123, 125];
 const [slash, upperE, lowerE, letterN, letterR, letterT] = [47, 69, 101, 110, 114, 116];
 const pieceBytes = 64 * 1024;
-/** PostgreSQL and JSON.parse recurse, too: deeper values take the slow way, which has a limit. */
+/** PostgreSQL and JSON.parse recurse. Deeper values take the slow way, which limits the depth. */
 const maxDepth = 100;
 /** Longer numbers may have more digits than a double, and take the slow way, which keeps them. */
 const maxNumberBytes = 15;
-
-/** 0.000001 has 8, and smaller numbers have an exponent. */
-const smallestBytes = 8;
-/** After a backslash in a string. A code is declined. */
+/** Of a number below 1. 0.000001 has 8 bytes. JavaScript writes smaller numbers with an exponent. */
+const maxFractionBytes = 8;
+/** What may follow a backslash in a string. `\u` is declined. */
 const jsonEscapes = Buffer.from('"\\/bfnrt');
 
 type Field = Readonly<{
@@ -41,7 +40,7 @@ export class LineCopier {
     }));
   }
 
-  /** What was converted since the last call. */
+  /** What was converted since the last call: one piece, or none. */
   take(): Buffer[] {
     if (this.length === 0) return [];
     const taken = this.out.subarray(0, this.length);
@@ -50,12 +49,12 @@ export class LineCopier {
     return [taken];
   }
 
-  /** Whether a line of so many bytes may not fit. Then `take` comes first. */
+  /** Whether a line of this size may not fit. If so, call `take` first. */
   isFullFor(lineBytes: number): boolean {
     return this.length > 0 && !this.hasRoom(this.mostBytes(lineBytes));
   }
 
-  /** Every byte can become two, and each value has a separator. */
+  /** Every byte can become two, and every value is followed by a separator. */
   private mostBytes(lineBytes: number): number {
     return 2 * lineBytes + this.fields.length + 1;
   }
@@ -142,7 +141,7 @@ export class LineCopier {
     return true;
   }
 
-  /** As JavaScript writes the same number: 10.50 as 10.5 and 1.0 as 1, which an integer column takes. */
+  /** As JavaScript writes the same number: 10.50 as 10.5, and 1.0 as 1, which an integer column accepts. */
   private copyNumber(line: Buffer, end: number): boolean {
     const { at: start, out } = this;
     let at = start + (line[start] === minus ? 1 : 0);
@@ -162,7 +161,7 @@ export class LineCopier {
     const next = line[at];
     if (at - start > maxNumberBytes || next === upperE || next === lowerE) return false;
     // JavaScript writes -0 as 0, and 0.0000001 as 1e-7.
-    if (first === zero && (line[start] === minus || last - start > smallestBytes)) return false;
+    if (first === zero && (line[start] === minus || last - start > maxFractionBytes)) return false;
     for (let index = start; index < last; index++) out[this.length++] = line[index] as number;
     this.at = at;
     return true;
@@ -209,7 +208,7 @@ export class LineCopier {
         if (byte === quote) isInString = false;
         else if (byte === backslash) {
           const escaped = line[++at] as number;
-          // A code such as \u0000 may be one that PostgreSQL refuses, or half a character.
+          // A \u escape may be one that PostgreSQL refuses, such as \u0000, or half a surrogate pair.
           if (at >= end || !jsonEscapes.includes(escaped)) return false;
           out[length++] = backslash;
           if (escaped === backslash) out[length++] = backslash;

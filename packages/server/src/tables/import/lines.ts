@@ -58,7 +58,7 @@ export class Lines {
       if (!this.isBlank()) break;
       this.blank ||= this.number;
     }
-    // In the middle, a blank line may be one that got lost.
+    // A blank line in the middle may stand for a row that got lost.
     if (this.blank) throw problemAt(this.blank, 'is blank, which is allowed only at the end of the body');
     return true;
   }
