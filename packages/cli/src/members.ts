@@ -116,7 +116,7 @@ async function askAboutKeys(member: Member, options: ApiOptions, path: string[])
   if (revocable.length === 0) return false;
   const names = revocable.map(nameOf).join(', ');
   const answer = await askYesNo(
-    `${member.email} issued ${countOf(revocable.length)}: ${names}. Revoke with the removal?`,
+    `${member.email} issued ${countOf(revocable.length)}: ${names}. Also revoke?`,
   );
   if (answer === null) throw failure('not_confirmed', 'Nobody was removed.');
   return answer;

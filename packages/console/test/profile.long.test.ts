@@ -171,7 +171,7 @@ inBrowsers('the profile', (name) => {
 
   it('changes the password, and turns the second factor off', async () => {
     await button('Change password').click();
-    await fill(page.getByLabel('Present password'), password);
+    await fill(page.getByLabel('Current password'), password);
     await fill(page.getByLabel('New password'), second);
     await fill(page.getByLabel('The same again'), second);
     await expectLooks(page, name, 'profile-password');

@@ -160,7 +160,7 @@ inBrowsers('further ways to sign in', (name) => {
     // After some minutes, only a new sign-in proves who it is.
     laterMs += 6 * 60_000;
     await button('Disconnect').click();
-    await dialog('Confirm that it is you').getByText('Sign out and in again').waitFor();
+    await dialog('Confirm that it is you').getByText('Sign out, then sign in again').waitFor();
     await dialog('Confirm that it is you').getByRole('button', { name: 'Sign out' }).click();
     await page.getByRole('heading', { name: 'Sign in to Rowhouse' }).waitFor();
     await page.context().close();
@@ -219,7 +219,7 @@ inBrowsers('further ways to sign in', (name) => {
       await page.getByLabel('Name of a new passkey').fill('Phone');
       const asked = dialog('Confirm that it is you');
       await act('Laptop', 'Remove');
-      await asked.getByText('A password alone does not suffice here.').waitFor();
+      await asked.getByText('A password alone is not enough here.').waitFor();
       expect(await asked.getByLabel('Password').count()).toBe(0);
       await expectAccessible(page);
       await asked.getByRole('button', { name: 'Cancel' }).click();
@@ -255,7 +255,7 @@ inBrowsers('further ways to sign in', (name) => {
       await page.goto(at('profile'));
       await act('Phone', 'Remove');
       const asked = dialog('Confirm that it is you');
-      await asked.getByText('has just used their passkey').waitFor();
+      await asked.getByText('Use your passkey to continue').waitFor();
       expect(await asked.getByLabel('Password').count()).toBe(0);
       await asked.getByRole('button', { name: 'Use a passkey' }).click();
       await expect.poll(() => passkey('Phone').count(), { timeout: 20_000 }).toBe(0);

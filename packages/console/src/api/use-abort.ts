@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'react';
 
-/** A signal for each start. The one before it ends then, and the last one with the component. */
+/** Each call returns a new signal and aborts the one before it. Unmounting aborts the last one. */
 export function useAbort(): () => AbortSignal {
   const running = useRef<AbortController | null>(null);
   useEffect(() => () => running.current?.abort(), []);

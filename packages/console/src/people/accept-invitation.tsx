@@ -1,5 +1,5 @@
-// The page of an invitation: who invites whom, to which account and with which role. A new person chooses a password. One who
-// exists enters the present one, or is signed in already, in whatever way.
+// The page of an invitation: who invites whom, to which account and with which role. A new person chooses a password. A
+// person who exists enters the current one, or is signed in already, in whatever way.
 import type { ConsoleInvitationResponse } from '@rowhouse/api';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -31,7 +31,7 @@ export function AcceptInvitation({ code }: { code: string }) {
   const { data: session } = useQuery({
     queryKey: ['invited-session', code],
     queryFn: findOpenSession,
-    // Whoever signs in meanwhile is somebody else.
+    // Not cached: another person may sign in meanwhile.
     gcTime: 0,
   });
   if (!data || session === undefined) {
@@ -78,7 +78,7 @@ function About({ invitation: { role, invited_by: inviter } }: Pick<Props, 'invit
   );
 }
 
-/** `own`: as who else this browser is signed in. */
+/** `own`: the address of another person who is signed in in this browser, or null. */
 function Accept({ code, invitation, own }: Props & { own: string | null }) {
   const { email, account, is_known: isKnown } = invitation;
   const [password, setPassword] = useState(noPassword);

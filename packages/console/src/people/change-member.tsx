@@ -37,7 +37,7 @@ export function ChangeMember({ member, isLastOwner, onDone, onClose }: Props) {
           This is the only owner of the account. Make another member an owner first.
         </p>
       ) : (
-        <p className="muted">It counts with the next request of this member.</p>
+        <p className="muted">The change applies from the next request of this member.</p>
       )}
     </FormDialog>
   );

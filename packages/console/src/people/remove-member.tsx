@@ -69,7 +69,7 @@ export function RemoveMember({ member, isSelf, isLastOwner, onDone, onClose }: P
       onClose={onClose}
     >
       {isSelf ? (
-        'You see nothing of this account any more. Only an invitation brings you back.'
+        'You lose access to this account. Only a new invitation brings you back.'
       ) : (
         <div className="stack">
           <p>All sessions of this person in the account end at once.</p>
@@ -102,7 +102,7 @@ function IssuedKeys({
         />
       ) : null}
       {known.length > 0 ? (
-        <p>They know the project key of {known.join(', ')}: rotate it there, in Keys.</p>
+        <p>They know the project key of {known.join(', ')}. Rotate it under Keys of each project.</p>
       ) : null}
     </>
   );

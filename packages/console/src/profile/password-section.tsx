@@ -44,7 +44,7 @@ export function PasswordSection({ person: { email, has_password: hasPassword } }
         onCancel={close}
       >
         <HiddenUsername email={email} />
-        <PasswordField label="Present password" value={current} onChange={setCurrent} autoFocus />
+        <PasswordField label="Current password" value={current} onChange={setCurrent} autoFocus />
         <NewPasswordFields value={password} onChange={setPassword} />
       </FormPanel>
     );

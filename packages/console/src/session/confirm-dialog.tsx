@@ -39,7 +39,7 @@ function Confirmation({ wanted, onDone, onClose }: Props) {
   const ways = useWays(person !== null);
   const { data: profile } = useQuery({ ...personQuery(), enabled: person !== null });
   const hasPasskeys = ways?.hasPasskeys === true;
-  // A password proves no second factor, and not everybody has one.
+  // A password proves no second factor, and not everybody has a password.
   const asksSecret = person === null || (wanted === 'person' && profile?.person.has_password !== false);
   const bySecret = async () => {
     const proof = person ? { password: secret } : { api_key: secret.trim() };
@@ -73,8 +73,7 @@ function Confirmation({ wanted, onDone, onClose }: Props) {
         }
       >
         <p className="muted">
-          This needs a person who has just entered their {person ? 'password' : 'API key'}. The confirmation
-          lasts 5 minutes.
+          Enter your {person ? 'password' : 'API key'} again to continue. The confirmation lasts 5 minutes.
         </p>
         {person ? <HiddenUsername email={person.email} /> : null}
         <Field
@@ -95,8 +94,8 @@ function Confirmation({ wanted, onDone, onClose }: Props) {
       <FormDialog {...form} action="Use a passkey" onSubmit={byPasskey}>
         <p className="muted">
           {wanted === 'factor'
-            ? 'You have a passkey, and this session has not used it. A password alone does not suffice here.'
-            : 'This needs a person who has just used their passkey. The confirmation lasts 5 minutes.'}
+            ? 'You have a passkey, and this session has not used it. A password alone is not enough here.'
+            : 'Use your passkey to continue. The confirmation lasts 5 minutes.'}
         </p>
       </FormDialog>
     );
@@ -105,8 +104,8 @@ function Confirmation({ wanted, onDone, onClose }: Props) {
     <FormDialog {...form} action="Sign out" onSubmit={signOut}>
       <p className="muted">
         {wanted === 'factor' && ways?.passkeys
-          ? `This needs your passkey. Passkeys work under ${ways.passkeys}/console/: sign in there.`
-          : 'This needs a person who has just signed in. Sign out and in again: that counts for 5 minutes.'}
+          ? `Your passkey is required. Passkeys work under ${ways.passkeys}/console/: sign in there.`
+          : 'A recent sign-in is required. Sign out, then sign in again: that counts for 5 minutes.'}
       </p>
     </FormDialog>
   );

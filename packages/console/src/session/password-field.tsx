@@ -2,7 +2,7 @@ import { Field } from '../ui/field.tsx';
 
 type Props = { value: string; onChange: (value: string) => void; autoFocus?: boolean; label?: string };
 
-/** The present password. */
+/** The current password. */
 export function PasswordField({ value, onChange, autoFocus = false, label = 'Your password' }: Props) {
   return (
     <Field

@@ -65,7 +65,7 @@ export function subscribe(listener: () => void): () => void {
 export const sessionState = () => state;
 export const isSignedIn = () => state.status === 'signed-in';
 
-/** Whose texts this tab holds. null: nobody's, because whoever had some has signed out. */
+/** Who owns the texts in this tab. null: nobody, because the last owner has signed out. */
 export const textOwner = () => sessionStorage.getItem(ownerKey);
 
 /** A link that is opened in a tab which shows the console already loads nothing: only the address changes. */
@@ -132,7 +132,7 @@ let waiting: string | null = null;
 
 export function signInFirst(code: string) {
   waiting = code;
-  set({ status: 'signed-out', reason: 'Sign in, and you get back to the invitation.' });
+  set({ status: 'signed-out', reason: 'Sign in to return to the invitation.' });
 }
 
 /** The session that is open in this browser, for the page of a link. */
@@ -143,7 +143,7 @@ export async function findOpenSession(): Promise<Session | null> {
   return sessionRequest<Session>('GET', 'session').catch(() => null);
 }
 
-/** Whoever is signed in accepts an invitation. The session goes on in that account, in all tabs. */
+/** The person who is signed in accepts an invitation. The session goes on in that account, in all tabs. */
 export async function joinSignedIn(code: string): Promise<void> {
   await sessionRequest('POST', 'person/invitation', { code });
   tell({ type: 'changed' });

@@ -1,4 +1,4 @@
-// The filters of a table: all of them hold. Each can get alternatives, of which one suffices.
+// The filters of a table. A row must match all of them. Each can have alternatives, of which one is enough.
 import { type FormEvent, Fragment, type ReactNode, useState } from 'react';
 import type { Column } from '../api/queries.ts';
 import { Button, IconButton } from '../ui/button.tsx';
@@ -70,7 +70,7 @@ type AddProps = {
   label: string;
   columns: readonly Column[];
   onAdd: (filter: Filter) => void;
-  /** The button is called by the label too. */
+  /** The label also names the button, whose content says too little. */
   isNamed?: boolean;
   children: ReactNode;
 };

@@ -15,7 +15,7 @@ export function useKeptEdits(slug: string, table: string) {
   useEffect(() => {
     kept.delete(key);
     return () => {
-      // Whoever signs out has agreed to lose them: there is no owner any more.
+      // A person who signs out has agreed to lose them, and is no longer the owner.
       const isEnded = !isSignedIn() && textOwner() === owner;
       if (isEnded && countOf(stagedOf(latest.current)) > 0) kept.set(key, latest.current);
     };

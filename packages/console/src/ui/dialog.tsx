@@ -78,7 +78,7 @@ export function DialogActions({ children }: { children: ReactNode }) {
   return <footer className="dialog-actions">{children}</footer>;
 }
 
-/** Says what it does, so that what was typed is not asked about. What runs is. */
+/** Its label says what it does, so it does not ask about what was typed, only about work that runs. */
 export function CancelButton() {
   return <Button onClick={useContext(CancelContext)}>Cancel</Button>;
 }

@@ -12,7 +12,7 @@ type Props = {
   children: ReactNode;
   error: unknown;
   isBusy: boolean;
-  /** Something is entered that is not saved. */
+  /** Something was entered and not saved. */
   isChanged: boolean;
   isReady?: boolean;
   onSubmit: () => unknown;

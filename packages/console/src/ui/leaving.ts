@@ -26,7 +26,7 @@ export function useUnsaved(what: string | null, { survivesSearch = false } = {})
   }, [what, survivesSearch]);
 }
 
-/** For what leaves the screen without an address, such as signing out. */
+/** For actions that leave the screen without a new address, such as signing out. */
 export function mayLeave(): Promise<boolean> {
   return askAbout([...losses]);
 }
@@ -60,7 +60,7 @@ export function guardHistory(): () => void {
     isFree = false;
     if (lost.length === 0) return follow();
     event.stopImmediatePropagation();
-    // A new entry: Back then leads to where the person wanted to go, forwards too.
+    // A new entry: one step back from it is where the person wanted to go, even if that was Forward.
     history.pushState(null, '', shown);
     void askAbout(lost).then((isLeaving) => {
       if (!isLeaving) return;
@@ -70,7 +70,7 @@ export function guardHistory(): () => void {
   };
   const changes = ['pushState', 'replaceState'];
   follow();
-  // First of all listeners: the router must not see the address that is refused.
+  // Before all other listeners: the router must not see the refused address.
   addEventListener('popstate', onPop, { capture: true });
   for (const change of changes) addEventListener(change, follow);
   return () => {
@@ -91,7 +91,7 @@ async function askAbout(lost: readonly Loss[]): Promise<boolean> {
   return ask({
     title: 'Leave this page?',
     action: 'Leave',
-    about: 'It has something that is not finished:',
+    about: 'Something on it is not saved or not finished:',
     items: [...new Set(lost.map(({ what }) => what))],
   });
 }

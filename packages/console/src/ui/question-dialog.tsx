@@ -2,7 +2,7 @@ import { useEffect, useState } from 'react';
 import { type Asked, onQuestion } from './ask.ts';
 import { Confirm } from './confirm.tsx';
 
-/** Once per page. A further question answers the one before it with no. */
+/** Once per page. A new question answers the one before it with no. */
 export function QuestionDialog() {
   const [asked, setAsked] = useState<Asked | null>(null);
   useEffect(

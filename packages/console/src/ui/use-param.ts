@@ -1,8 +1,9 @@
 import { useSearchParams } from 'wouter';
 
 /**
- * A parameter of the address as state, so that a view can be shared and Back leads to the one before. Empty: it is not there. One
- * text that becomes another, as by typing, is one step back. `resets`: parameters that no longer fit then.
+ * A parameter of the address as state, so that a view can be shared and Back leads to the one before. An empty
+ * value removes it. A change from one text to another, as by typing, adds no entry to the history. `resets`: parameters that are
+ * removed with every change.
  */
 export function useParam(name: string, resets: readonly string[] = []): [string, (value: string) => void] {
   const [params, setParams] = useSearchParams();

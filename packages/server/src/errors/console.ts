@@ -46,7 +46,7 @@ export const consoleErrors = {
     }),
   personExists: () =>
     new RowhouseError('conflict', 'Somebody with this email address exists already.', {
-      hint: 'Enter the present password of this address.',
+      hint: 'Enter the current password of this address.',
       details: { retryable: false },
     }),
   wrongPersonPassword: () =>
