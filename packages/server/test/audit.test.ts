@@ -48,6 +48,21 @@ describe('an entry', () => {
     });
   });
 
+  it('keeps null: an account that is resumed, a limit that is lifted', async () => {
+    const made = await rowhouse.call('POST', `${api}/accounts`, {
+      ...{ key: rowhouse.operatorKey, body: { name: 'Resumed', max_projects: 1 } },
+    });
+    const change = (body: object) =>
+      rowhouse.call('PATCH', `${api}/accounts/${made.body.account.id}`, { key: rowhouse.operatorKey, body });
+    await change({ suspended_because: 'Unpaid.' });
+    expect((await change({ suspended_because: null, max_projects: null })).status).toBe(200);
+    const entries = await read('?action=account.limit', made.body.api_key);
+    expect(entries.map(({ details }: { details: object }) => details)).toEqual([
+      { max_projects: null, suspended_because: null },
+      { suspended_because: 'Unpaid.' },
+    ]);
+  });
+
   it('is written for downloads, keys, accounts and sign-ins, and contains no secret', async () => {
     const key = await openAccount('Secrets');
     const { body } = await rowhouse.call('POST', '/projects', { key, body: { name: 'Vault' } });

@@ -148,7 +148,8 @@ function toEntry(
   const answer = isDone && made && typeof payload === 'string' ? made(JSON.parse(payload)) : {};
   const slug = params.slug ?? textOf(answer.project);
   const details = fields.flatMap((name) => {
-    const value = body?.[name] ?? query?.[name];
+    // null says something: a limit that is lifted, an account that is resumed.
+    const value = body?.[name] !== undefined ? body[name] : query?.[name];
     return value === undefined ? [] : [[name, value]];
   });
   // An id that was refused may be anything.
