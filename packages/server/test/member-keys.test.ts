@@ -1,7 +1,8 @@
 // The keys that a member issued: who sees whose they are, and what becomes of them when the member is removed.
 import { describe, expect, it } from 'vitest';
+import { type Sql, sql } from '../src/postgres/sql.ts';
 import { listening, outcome, Page } from './console-page.ts';
-import { api, openSecondProcess, soon, useTestService } from './helpers.ts';
+import { api, openSecondProcess, soon, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService({ passwordIterations: 1_000 });
 const password = 'violet anchor seven maple';
@@ -131,6 +132,43 @@ describe('a member who is removed', () => {
       expect([201, 401]).toContain(status);
       if (status === 201) await expect.poll(() => works(answer.api_key), { timeout: soon }).toBe(false);
     }
+  });
+
+  it('gets no project, and no key of one, from a request that was under way', async () => {
+    const { key, slug, admin, own } = await openTeam('Under-way');
+    const { control } = rowhouse.service.deps;
+    const projects = async () => (await call(key, 'GET', '/projects')).body.projects.length;
+    expect(await projects()).toBe(1);
+    /** Ends the rights when the request has come as far as the statement that makes the project. */
+    const meanwhile = async (end: Sql, send: () => Promise<{ status: number }>) => {
+      const { sent } = await control.transaction(async (transaction) => {
+        await transaction.query(
+          sql`select from accounts where id = (select account_id from keys where id = ${own.key.id}) for update`,
+        );
+        const request = send();
+        await until('the request waits', async () => {
+          const waiting = await control.query(sql`
+            select from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock' and query like '%accounts%for key share%'`);
+          return waiting.length > 0;
+        });
+        await transaction.query(end);
+        return { sent: request };
+      });
+      return (await sent).status;
+    };
+    const revoke = sql`update keys set revoked_at = now() where id = ${own.key.id}`;
+    for (const [path, name] of [
+      ['/projects', 'Late'],
+      [`/projects/${slug}/branches`, 'Late branch'],
+    ] as const) {
+      expect(await meanwhile(revoke, () => call(own.api_key, 'POST', path, { name })), path).toBe(401);
+      await control.query(sql`update keys set revoked_at = null where id = ${own.key.id}`);
+    }
+    const remove = sql`delete from members where person_id = ${admin.id}`;
+    const create = () => admin.page.call('POST', '/projects', { body: { name: 'Late' } });
+    expect(await meanwhile(remove, create)).toBe(401);
+    expect(await projects()).toBe(1);
   });
 
   it('loses no key that the caller could not revoke alone, and is not removed then', async () => {

@@ -3,7 +3,6 @@
 import type { CreateBranch, Job, Project } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { type Caller, requireAllProjects } from '../keys/caller.ts';
-import { issuerOf } from '../keys/issuer.ts';
 import { newProjectKey } from '../keys/manage.ts';
 import { isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -78,14 +77,14 @@ async function claim(
   const name = input.name.trim();
   for (let attempt = 0; attempt < slugAttempts; attempt++) {
     const slug = input.slug ?? slugFromName(name, attempt);
-    const { insert, apiKey } = newProjectKey(
-      server.masterKey,
-      sql`${issuerOf(issuer)}, account_id, id from project`,
-    );
     try {
       const added = { projects: 1, mb: input.limit_mb };
-      const [project] = await withinLimits(control, parent.account_id, added, (database) =>
-        database.change<ProjectRow>(sql`
+      const insertAll = async (database: Pick<typeof control, 'change'>, issuedBy: string | null) => {
+        const { insert, apiKey } = newProjectKey(
+          server.masterKey,
+          sql`${issuedBy}::text, account_id, id from project`,
+        );
+        const [project] = await database.change<ProjectRow>(sql`
         with spare as (delete from spares where id = ${copy.id} and state = 'making' returning id, server_id),
         project as (
           insert into projects (id, account_id, server_id, slug, name, limit_mb, template, empty_bytes, size_bytes,
@@ -97,10 +96,11 @@ async function claim(
           returning *
         ),
         key as (${insert})
-        select ${projectColumns} from project as projects`),
-      );
-      if (!project) throw errors.unavailable('The copy took too long and was dropped.');
-      return { project, apiKey };
+        select ${projectColumns} from project as projects`);
+        if (!project) throw errors.unavailable('The copy took too long and was dropped.');
+        return { project, apiKey };
+      };
+      return await withinLimits(control, parent.account_id, added, insertAll, issuer);
     } catch (error) {
       if (!isState(error, sqlstate.uniqueViolation) || error.constraint !== 'projects_slug_key') throw error;
       if (input.slug !== undefined) throw errors.slugTaken(input.slug);

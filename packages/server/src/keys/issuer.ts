@@ -5,18 +5,9 @@ import type { Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Caller } from './caller.ts';
 
-/** The person's id, as an expression. null: a key that the start or the operator made, or one that was issued with such a key. */
-export function issuerOf(caller: Caller | null): Sql {
-  if (caller === null) return sql`null::text`;
-  const person = personOf(caller);
-  return person
-    ? sql`${person.id}::text`
-    : sql`(select issuing.issued_by from keys as issuing where issuing.id = ${caller.keyId})`;
-}
-
 /**
- * The person's id, or null. Until the transaction ends, no member of the account is removed: whoever removes the issuer waits,
- * and finds the new key. A person who was removed meanwhile, or a key that was revoked, issues none.
+ * The person's id. null: a key that the start or the operator made, or one that was issued with such a key. Until the transaction
+ * ends, no member of the account is removed: whoever removes the issuer waits, and finds the new key. A person who was removed meanwhile, or a key that was revoked, issues none.
  */
 export async function holdIssuer(transaction: Queryable, caller: Caller): Promise<string | null> {
   await transaction.query(sql`select from accounts where id = ${caller.accountId} for key share`);

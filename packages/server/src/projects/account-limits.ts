@@ -2,6 +2,8 @@
 // them, with the account's row locked, so that requests at the same time cannot exceed them together.
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors.ts';
+import type { Caller } from '../keys/caller.ts';
+import { holdIssuer } from '../keys/issuer.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
@@ -13,14 +15,16 @@ type ReadAdded = (transaction: Queryable) => Promise<Added>;
 type Limits = { maxProjects: number | null; maxTotalMb: number | null };
 
 /**
- * Runs `act` alone if the account has no limits, and otherwise in a transaction that checks them. An account that was deleted or
- * suspended meanwhile gets nothing more.
+ * Runs `act` alone if there are neither limits nor an issuer, and otherwise in a transaction that checks them. An account that was
+ * deleted or suspended meanwhile gets nothing more. `issuer`: who gets to know a new key. One who was removed from the account, or
+ * whose key was revoked, since the request began gets none.
  */
 export async function withinLimits<T>(
   control: Control,
   accountId: string,
   added: Added | ReadAdded,
-  act: (database: Pick<Control, 'change'>) => Promise<T>,
+  act: (database: Pick<Control, 'change'>, issuedBy: string | null) => Promise<T>,
+  issuer: Caller | null = null,
 ): Promise<T> {
   const [limits] = await control.query<Limits & { isDeleted: boolean; suspendedBecause: string | null }>(sql`
     select max_projects as "maxProjects", max_total_mb::float8 as "maxTotalMb", deleted_at is not null as "isDeleted",
@@ -28,10 +32,13 @@ export async function withinLimits<T>(
     from accounts where id = ${accountId}`);
   if (limits?.isDeleted) throw errors.accountNotFound(accountId);
   if (limits?.suspendedBecause != null) throw errors.accountSuspended(limits.suspendedBecause);
-  if (!limits || (limits.maxProjects === null && limits.maxTotalMb === null)) return act(control);
+  const isLimited = limits && (limits.maxProjects !== null || limits.maxTotalMb !== null);
+  if (!isLimited && !issuer) return act(control, null);
   return control.transaction(async (transaction) => {
-    await checkLimits(transaction, accountId, added);
-    return act({ change: (statement) => transaction.query(statement) });
+    // First: it locks the account's row more strongly. The other way round, two requests would wait for each other.
+    if (isLimited) await checkLimits(transaction, accountId, added);
+    const issuedBy = issuer && (await holdIssuer(transaction, issuer));
+    return act({ change: (statement) => transaction.query(statement) }, issuedBy);
   });
 }
 

@@ -7,7 +7,6 @@ import { claimSpare } from '../engine/spares.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Fleet } from '../fleet/fleet.ts';
 import type { Caller } from '../keys/caller.ts';
-import { issuerOf } from '../keys/issuer.ts';
 import { newProjectKey } from '../keys/manage.ts';
 import { isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -62,9 +61,13 @@ export async function createProject(
   for (let attempt = 0; attempt < slugAttempts; ) {
     const slug = input.slug ?? slugFromName(name, attempt);
     try {
-      const facts = { accountId, issuer, slug, name, limitMb, filledBy, parentId, expiresAt };
-      const claimed = await withinLimits(control, accountId, { projects: 1, mb: limitMb }, (database) =>
-        claim(database, server, facts),
+      const facts = { accountId, slug, name, limitMb, filledBy, parentId, expiresAt };
+      const claimed = await withinLimits(
+        control,
+        accountId,
+        { projects: 1, mb: limitMb },
+        (database, issuedBy) => claim(database, server, { ...facts, issuedBy }),
+        issuer,
       );
       if (claimed) {
         spares.fill();
@@ -88,8 +91,9 @@ export async function createProject(
   throw errors.conflict('No free slug could be derived from this name.', 'Choose one with "slug".');
 }
 
-type Facts = Required<Omit<Origin, 'serverId'>> & {
+type Facts = Required<Omit<Origin, 'issuer' | 'serverId'>> & {
   accountId: string;
+  issuedBy: string | null;
   slug: string;
   name: string;
   limitMb: number;
@@ -99,11 +103,11 @@ type Facts = Required<Omit<Origin, 'serverId'>> & {
 async function claim(
   control: Pick<Control, 'change'>,
   server: Server,
-  { accountId, issuer, slug, name, limitMb, filledBy, parentId, expiresAt }: Facts,
+  { accountId, issuedBy, slug, name, limitMb, filledBy, parentId, expiresAt }: Facts,
 ): Promise<{ row: ProjectRow; apiKey: string } | null> {
   const { insert, apiKey } = newProjectKey(
     server.masterKey,
-    sql`${issuerOf(issuer)}, account_id, id from project`,
+    sql`${issuedBy}::text, account_id, id from project`,
   );
   // A spare can be claimed although its server has failed a moment ago.
   if (!server.holdsControl) await server.maintenance.query(sql`select 1`, answerMs);
