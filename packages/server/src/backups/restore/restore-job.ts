@@ -81,8 +81,14 @@ export async function restore(
       lastChange = lastCommit;
       const findNative = () => findProgram(deps.programs);
       const pieces = dumpRecovered(server, { of: origin.marks, id: source.id, findNative, signal });
-      filled = await deps.imports.spool(created.project.limit_mb, touching(pieces, touch));
-      return filled;
+      const spool = await deps.imports.spool(created.project.limit_mb, touching(pieces, touch));
+      if (signal.aborted) {
+        // The turn may have ended without this work: nobody else would close it.
+        await spool.close();
+        signal.throwIfAborted();
+      }
+      filled = spool;
+      return spool;
     };
     return origin.backups ? recoverProject(recovery, dump) : recoverLast(recovery, dump);
   }).catch(async (error: unknown) => {
