@@ -8,7 +8,7 @@ import { openFleetKeeper } from './backups/fleet-keeper.ts';
 import { openDrills } from './backups/restore/drills.ts';
 import { openRestores, type RestoreDeps } from './backups/restore/restores.ts';
 import type { BranchDeps } from './branches/deps.ts';
-import { openInTurn } from './branches/in-turn.ts';
+import { openInTurn, waitForTurn } from './branches/in-turn.ts';
 import { swap } from './branches/swap.ts';
 import { followChanges } from './control/changes.ts';
 import { type Control, openControl } from './control/control.ts';
@@ -261,8 +261,8 @@ export async function openService(options: Options): Promise<Service> {
     ...{ control, servers, jobs, imports, backups, limits, now, onError },
     ...{ dataFolder, disk: workDisk, isEmbedded: !isExternal, stallMs: options.restores?.stallMs },
     ...(options.exports?.programs && { programs: options.exports.programs }),
-    exchange: (of, projectId, otherId) =>
-      branches.inTurn(of, async () => {
+    exchange: (of, projectId, otherId, signal) =>
+      waitForTurn(branches.inTurn, of, signal, async () => {
         for (const id of [projectId, otherId]) await branches.ensureCurrent(id);
         await swap({ ...branches, server: of }, { kind: 'promote', projectId, otherId });
       }),

@@ -167,6 +167,17 @@ describe('a move', () => {
 });
 
 describe('a project of a suspended account', () => {
+  const openLate = async (slug: string) => {
+    const { body: opened } = await rowhouse.call('POST', `${api}/accounts`, {
+      ...{ key: rowhouse.operatorKey, body: { name: slug } },
+    });
+    const made = await rowhouse.call('POST', '/projects', {
+      ...{ key: opened.api_key, body: { name: slug, slug, server: 'test' } },
+    });
+    expect(made.status, JSON.stringify(made.body)).toBe(201);
+    const project = { id: made.body.project.id as string, slug, key: made.body.api_key as string };
+    return { accountId: opened.account.id as string, project };
+  };
   const isOpen = async (id: string) => {
     const [row] = await asAdmin((admin) =>
       admin.query<{ isOpen: boolean }>(
@@ -191,20 +202,13 @@ describe('a project of a suspended account', () => {
   };
 
   it('is moved while it stays closed, also by a drain, and has all its rows when the account is resumed', async () => {
-    const { body: opened } = await rowhouse.call('POST', `${api}/accounts`, {
-      ...{ key: rowhouse.operatorKey, body: { name: 'Late' } },
-    });
-    const made = await rowhouse.call('POST', '/projects', {
-      ...{ key: opened.api_key, body: { name: 'Late', slug: 'late', server: 'test' } },
-    });
-    expect(made.status, JSON.stringify(made.body)).toBe(201);
-    const project = { id: made.body.project.id, slug: 'late', key: made.body.api_key };
+    const { accountId, project } = await openLate('late');
     await query(project, 'create table notes (id int primary key, text text)');
     await query(project, "insert into notes select n, 'n' || n from generate_series(1, 1000) as n");
     await rowhouse.call('POST', '/projects/late/auth/signup', {
       ...{ key: project.key, body: { email: 'ada@example.com', password: 'correct horse battery' } },
     });
-    await suspend(opened.account.id, 'Unpaid.');
+    await suspend(accountId, 'Unpaid.');
     expect(await isOpen(project.id)).toBe(false);
     const refused = await moveTo('late', { server: 'second', mode: 'online' });
     expect([refused.status, refused.body.error.message]).toEqual([
@@ -239,13 +243,52 @@ describe('a project of a suspended account', () => {
     await rowhouse.call('PATCH', `${api}/servers/${id}`, { body: { state: 'ready' } });
     expect(await isOpen(project.id)).toBe(false);
 
-    await suspend(opened.account.id, null);
+    await suspend(accountId, null);
     const rows = await query(project, 'select count(*)::int as count from notes');
     expect(rows).toEqual([{ count: 1000 }]);
     const signedIn = await rowhouse.call('POST', '/projects/late/auth/signin', {
       ...{ key: project.key, body: { email: 'ada@example.com', password: 'correct horse battery' } },
     });
     expect(signedIn.status).toBe(200);
+  });
+
+  it('is not moved if other projects would wait for long, and not longer paused than others once it is resumed', async () => {
+    const { accountId, project } = await openLate('later');
+    await query(project, 'create table notes (id int primary key)');
+    await suspend(accountId, 'Unpaid.');
+    const { control, moves } = rowhouse.service.deps;
+    const [before] = await control.query<{ bytes: string }>(
+      sql`select size_bytes::text as bytes from projects where id = ${project.id}`,
+    );
+    const setSize = (bytes: string) =>
+      control.query(sql`update projects set size_bytes = ${bytes}::int8 where id = ${project.id}`);
+    await setSize(String(4 * 1024 ** 3));
+    const refused = await moveTo('later', { server: 'second' });
+    await setSize(before?.bytes ?? '0');
+    expect([refused.status, refused.body.error]).toEqual([
+      409,
+      expect.objectContaining({
+        message: expect.stringContaining('too large to be moved while its account is suspended'),
+        hint: expect.stringContaining('Resume the account'),
+      }),
+    ]);
+    // The account is resumed when the move has its turn.
+    const mend = () => void Object.assign(moves, { onStep: undefined });
+    onTestFinished(mend);
+    Object.assign(moves, {
+      onStep: async (step: string) => {
+        if (step === 'close') await suspend(accountId, null);
+      },
+    });
+    const { body } = await moveTo('later', { server: 'second', max_pause_ms: 100 });
+    const job = await over(body.job.id);
+    mend();
+    expect([job.status, job.error.message]).toEqual([
+      'failed',
+      expect.stringContaining('longer than max_pause_ms allows'),
+    ]);
+    await until('the move is undone', async () => (await movesLeft(project.id)) === 0);
+    expect(await query(project, 'select count(*)::int as count from notes')).toEqual([{ count: 0 }]);
   });
 });
 

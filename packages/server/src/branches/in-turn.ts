@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Control } from '../control/control.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
@@ -42,6 +42,30 @@ export function openInTurn(control: Control): InTurn {
     return turn;
   };
 }
+
+/** For a job: a caller does not wait for long, but a job can. Others pause projects for up to some minutes, one after the other. */
+export async function waitForTurn(
+  inTurn: InTurn,
+  server: Server,
+  signal: AbortSignal,
+  act: () => Promise<void>,
+): Promise<void> {
+  for (const until = performance.now() + jobWaitMs; ; await sleep(jobLookMs)) {
+    signal.throwIfAborted();
+    let isMyTurn = false;
+    const take = async () => {
+      isMyTurn = true;
+      await act();
+    };
+    try {
+      return await inTurn(server, take);
+    } catch (error) {
+      const isBusy = !isMyTurn && error instanceof RowhouseError && error.code === 'overloaded';
+      if (!isBusy || performance.now() > until) throw error;
+    }
+  }
+}
+const [jobWaitMs, jobLookMs] = [10 * 60_000, 1_000];
 
 /** Runs `act` only if no operation is under way. */
 export function ifNoneRuns(

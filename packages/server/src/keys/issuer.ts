@@ -7,7 +7,8 @@ import type { Caller } from './caller.ts';
 
 /**
  * The person's id. null: a key that the start or the operator made, or one that was issued with such a key. Until the transaction
- * ends, no member of the account is removed: whoever removes the issuer waits, and finds the new key. A person who was removed meanwhile, or a key that was revoked, issues none.
+ * ends, no member of the account is removed: whoever removes the issuer waits, and finds the new key. A person who was removed
+ * meanwhile, or a key that was revoked, issues none.
  */
 export async function holdIssuer(transaction: Queryable, caller: Caller): Promise<string | null> {
   await transaction.query(sql`select from accounts where id = ${caller.accountId} for key share`);

@@ -1,16 +1,15 @@
 // Moves a project to another server, as a job. README.md has the steps, and what a crash at each of them leaves.
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Job, MoveProject } from '@rowhouse/api';
 import { keep } from '../branches/copy.ts';
 import type { BranchDeps } from '../branches/deps.ts';
+import { waitForTurn } from '../branches/in-turn.ts';
 import { whilePaused } from '../branches/pause.ts';
 import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
 import { closeSource, endSessionsIn, nameTarget, verifiersOf } from '../engine/move-database.ts';
 import { databaseOf, provision, resetPassword, sizeOf } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
 import { isInUse } from '../engine/swap-databases.ts';
-import { errors, RowhouseError } from '../errors.ts';
+import { errors } from '../errors.ts';
 import type { Fleet } from '../fleet/fleet.ts';
 import type { JobRun, Jobs } from '../jobs/jobs.ts';
 import type { AccountCaller, OperatorCaller } from '../keys/caller.ts';
@@ -22,7 +21,7 @@ import { bringUpToDate, fillCopy, readerOf } from './copy.ts';
 import { SchemaChanged } from './fingerprint.ts';
 import { FellBehind } from './follow.ts';
 import { type Online, type OnlineOptions, prepareOnline, startOver } from './online.ts';
-import { checkPause, notOnline, type Plan, planMove, tooLong } from './plan.ts';
+import { allowedPauseMs, checkPause, notOnline, type Plan, planMove, tooLong } from './plan.ts';
 import { NotOnline } from './replicable.ts';
 import {
   findMove,
@@ -61,8 +60,6 @@ export type MoveStep =
 export type StartedMove = { job: Job; plan: Plan };
 
 const defaultMaxPauseMs = 20_000;
-/** For a project of a suspended account: no request waits for it, but other projects of the server wait for their turn. */
-const closedPauseMs = 60 * 60_000;
 /** A project that keeps changing its tables is moved by a dump. */
 const maxOnlineAttempts = 3;
 
@@ -90,7 +87,7 @@ export async function startMoveOf(
   const { server: to } = servers.place({ limitMb: project.limit_mb, server: name });
   const isClosed = (await findClosed(control, project.id)) ?? false;
   const plan = await planMove(project, { from, to }, input, isClosed);
-  checkPause(project, plan, isClosed ? closedPauseMs : maxPauseMs);
+  checkPause(project, plan, { isClosed, maxPauseMs });
   // One that is being moved there is refused below, with a message that says so.
   if (!(await findMove(control, project.id))) await checkName(to, project.id);
   const jobId = newId();
@@ -155,9 +152,14 @@ async function copyAndSwitch(
   const { projectId, copyId } = move;
   const [from, to] = [servers.of(move.fromServer), servers.of(move.toServer)];
   const isClosed = async () => (await findClosed(control, projectId)) ?? false;
+  let isCurrent = false;
   await onStep('provision');
   // One that accepts no connections is brought up to date when it can be read.
-  if (!(await isClosed())) await deps.ensureCurrent(projectId);
+  const ensureCurrent = async () => {
+    if (!isCurrent) await deps.ensureCurrent(projectId);
+    isCurrent = true;
+  };
+  if (!(await isClosed())) await ensureCurrent();
   await checkServers(from, to, projectId);
   if (planned.mode === 'online') await waitForExport(control, projectId, run.signal);
   const { emptyBytes } = await provision(to, copyId);
@@ -180,10 +182,10 @@ async function copyAndSwitch(
     try {
       // Looked up again: the account may be resumed by now.
       const isUnused = await isClosed();
-      const allowedMs = isUnused ? closedPauseMs : maxPauseMs;
+      if (!isUnused) await ensureCurrent();
       if (plan.mode === 'online') online = await prepareOnline(copying);
-      else checkPause(project, plan, allowedMs);
-      const switching = { copying, online, isUnused, emptyBytes, maxPauseMs: allowedMs };
+      else checkPause(project, plan, { isClosed: isUnused, maxPauseMs });
+      const switching = { copying, online, plan, isUnused, isClosed, emptyBytes, maxPauseMs };
       const pauseMs = await switchOver(deps, project, move, switching, run);
       return { ...told(), pause_ms: pauseMs };
     } catch (error) {
@@ -204,8 +206,11 @@ async function copyAndSwitch(
 type Copying = {
   copying: OnlineOptions;
   online: Online | null;
-  /** Its account is suspended. */
+  plan: Plan;
+  /** Its account was suspended at the last look. */
   isUnused: boolean;
+  /** Whether it is now. */
+  isClosed: () => Promise<boolean>;
   emptyBytes: number;
   maxPauseMs: number;
 };
@@ -215,7 +220,7 @@ async function switchOver(
   deps: MoveDeps,
   project: ProjectRow,
   move: Move,
-  { copying, online, isUnused, emptyBytes, maxPauseMs }: Copying,
+  { copying, online, plan, isUnused, isClosed, emptyBytes, maxPauseMs }: Copying,
   run: JobRun,
 ): Promise<number> {
   const { control, onStep = async () => {} } = deps;
@@ -226,9 +231,13 @@ async function switchOver(
   const act = async (closedAt: number) => {
     pausedAt = closedAt;
     await onStep('close');
-    const signal = AbortSignal.any([run.signal, AbortSignal.timeout(maxPauseMs)]);
+    // The account may have been resumed while the move waited for its turn: now its requests wait.
+    const isStillUnused = isUnused && (await isClosed());
+    if (isUnused && !isStillUnused) checkPause(project, plan, { isClosed: false, maxPauseMs });
+    const allowedMs = allowedPauseMs(isStillUnused, maxPauseMs);
+    const signal = AbortSignal.any([run.signal, AbortSignal.timeout(allowedMs)]);
     const explain = (error: unknown) =>
-      signal.aborted && !run.signal.aborted ? tooLong(maxPauseMs) : notInUse(error);
+      signal.aborted && !run.signal.aborted ? tooLong(allowedMs, isStillUnused) : notInUse(error);
     if (online)
       await unlessAborted(signal, online.release()).catch((error) => {
         throw explain(error);
@@ -275,7 +284,7 @@ async function switchOver(
     if (found) await takeStep(control, to, found);
   };
   const takeTurn = () =>
-    inTurn(deps, from, run.signal, async () => {
+    waitForTurn(deps.inTurn, from, run.signal, async () => {
       await checkSwaps(control, projectId);
       await copying.onPhase('switching');
       const pausing = { done: 'moved', ...(online && { prepare: online.ready }) };
@@ -290,33 +299,6 @@ async function switchOver(
   await onStep('drop');
   return pauseMs;
 }
-
-/**
- * In turn with branches, which hold projects and exchange databases too. A caller of those does not wait for long; a job can,
- * and one of a drain has others before it that pause for up to a minute.
- */
-async function inTurn(
-  deps: MoveDeps,
-  server: Server,
-  signal: AbortSignal,
-  act: () => Promise<void>,
-): Promise<void> {
-  for (const until = performance.now() + turnMs; ; await sleep(lookMs)) {
-    signal.throwIfAborted();
-    let isMyTurn = false;
-    const take = async () => {
-      isMyTurn = true;
-      await act();
-    };
-    try {
-      return await deps.inTurn(server, take);
-    } catch (error) {
-      const isBusy = !isMyTurn && error instanceof RowhouseError && error.code === 'overloaded';
-      if (!isBusy || performance.now() > until) throw error;
-    }
-  }
-}
-const [turnMs, lookMs] = [10 * 60_000, 1_000];
 
 /** A process that was taken for dead while it waited must not go on. */
 async function stillMine(control: Control, move: Move): Promise<void> {

@@ -60,19 +60,43 @@ const [onlineMs, dumpMs, msPerMb] = [400, 500, 100];
 /** Large objects, unlogged tables and materialized views. Estimated as for a dump. */
 const expectRest = (bytes: number) => (bytes > 0 ? dumpMs + (bytes / 1024 / 1024) * msPerMb : 0);
 
-export function checkPause({ slug }: ProjectRow, plan: Plan, maxPauseMs: number): void {
+/** Of a suspended account, nobody waits. But other projects of the server wait for their turn, and give up after ten minutes. */
+const closedPauseMs = 5 * 60_000;
+
+/** `isClosed`: its account is suspended. */
+export function allowedPauseMs(isClosed: boolean, maxPauseMs: number): number {
+  return isClosed ? Math.max(closedPauseMs, maxPauseMs) : maxPauseMs;
+}
+
+export function checkPause(
+  { slug }: ProjectRow,
+  plan: Plan,
+  { isClosed, maxPauseMs }: { isClosed: boolean; maxPauseMs: number },
+): void {
   const { expectedPauseMs, mode, reason } = plan;
-  if (expectedPauseMs <= maxPauseMs) return;
+  const allowedMs = allowedPauseMs(isClosed, maxPauseMs);
+  if (expectedPauseMs <= allowedMs) return;
+  if (isClosed)
+    throw errors.conflict(
+      `"${slug}" is too large to be moved while its account is suspended: a dump would take about ${expectedPauseMs} ms, which is longer than the ${allowedMs} ms that other projects of its server may have to wait.`,
+      closedHint,
+    );
   const why = mode === 'dump' ? ` It is moved by a dump: ${reason}.` : '';
   throw errors.conflict(
     `Requests of "${slug}" would wait for about ${expectedPauseMs} ms, which is longer than max_pause_ms allows.${why}`,
-    'Raise max_pause_ms, and move the project at a time when a pause does no harm.',
+    openHint,
   );
 }
 
-export function tooLong(maxPauseMs: number) {
+export function tooLong(allowedMs: number, isClosed: boolean) {
+  if (isClosed)
+    return errors.conflict(`The dump took longer than ${allowedMs} ms, so the move was undone.`, closedHint);
   return errors.conflict(
-    `Requests had waited for ${maxPauseMs} ms (max_pause_ms), so the move was undone.`,
-    'Raise max_pause_ms, and move the project at a time when a pause does no harm.',
+    `Requests had waited for ${allowedMs} ms (max_pause_ms), so the move was undone.`,
+    openHint,
   );
 }
+
+const openHint = 'Raise max_pause_ms, and move the project at a time when a pause does no harm.';
+const closedHint =
+  'Resume the account, move the project online, and suspend the account again. Or raise max_pause_ms.';

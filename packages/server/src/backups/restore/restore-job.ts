@@ -101,7 +101,7 @@ export async function restore(
   const progress = (fraction: number) => run.progress(recoveredPart + fraction * (1 - recoveredPart));
   const report = await deps.imports.load(created, spool, { ...run, progress });
   if (into === 'in_place' && place.home)
-    await replace(deps, place.home, { id: source.id, restoredId: created.project.id }, run.id);
+    await replace(deps, place.home, { id: source.id, restoredId: created.project.id }, run);
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   const moments = {
     restored_to: target.toISOString(),
@@ -160,17 +160,17 @@ async function replace(
   deps: RestoreDeps,
   server: Server,
   { id, restoredId }: { id: string; restoredId: string },
-  jobId: string,
+  run: JobRun,
 ): Promise<void> {
   const { control } = deps;
   await control.change(sql`update projects set filled_by = null where id = ${restoredId}`);
   try {
-    await deps.exchange(server, id, restoredId);
+    await deps.exchange(server, id, restoredId, run.signal);
   } catch (error) {
     // The job drops what it owns. If PostgreSQL died meanwhile, the exchange may have taken place, and this project has the
     // replaced data then: it is deleted and kept, or a row in `swaps` says that it is not decided yet.
     await control.change(sql`
-      update projects set filled_by = ${jobId}
+      update projects set filled_by = ${run.id}
       where id = ${restoredId} and deleted_at is null
         and not exists (select from swaps where other_id = ${restoredId})`);
     throw error;
