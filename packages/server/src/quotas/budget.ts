@@ -10,9 +10,9 @@
 
 const mb = 1024 * 1024;
 const maxBytes = 24 * mb;
-const maxAgeMs = 100;
+const maxAgeMs = 200;
 /** Measured again before the budget is used up or too old, so that no insert has to wait. */
-const [earlyPart, earlyMs] = [3 / 4, 70];
+const [earlyPart, earlyMs] = [3 / 4, 80];
 /** The part of the size by which full inner pages of indexes can grow (query/statement/insert-growth.ts). */
 const innerPart = 1 / 16;
 /** For new free space maps, and for pages that PostgreSQL adds to a table in advance if several sessions wait for some. */
