@@ -153,7 +153,7 @@ function findEarlier(what) {
 
 function git(...args) {
   try {
-    return execFileSync('git', args, { encoding: 'utf8' }).trim();
+    return execFileSync('git', args, { cwd: import.meta.dirname, encoding: 'utf8' }).trim();
   } catch {
     throw new Error(`git ${args.join(' ')} failed. Does the commit exist in this checkout?`);
   }

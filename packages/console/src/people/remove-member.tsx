@@ -32,7 +32,8 @@ export function RemoveMember({ member, isSelf, isLastOwner, onDone, onClose }: P
   const remove = useMutation({
     mutationFn: () =>
       api.delete(path`account/members/${member.id}`, undefined, {
-        revoke_keys: !isSelf && isRevoking,
+        // What could not be listed is not revoked.
+        revoke_keys: !isSelf && isRevoking && keys.length > 0,
       }),
     onSuccess: () => {
       toast.done(isSelf ? `You have left ${account.name}.` : `${member.email} is removed.`);

@@ -34,7 +34,7 @@ export function FilterBar({ columns, filters, onChange }: Props) {
       {filters.map((group, index) => {
         const names = [...new Set(group.map(({ column }) => column))].join(' or ');
         return (
-          <span key={writeFilters(group.slice(0, 1))} className="chip">
+          <span key={writeFilters(group)} className="chip">
             <span className="truncate" title={group.map(textOf).join(' or ')}>
               {group.map((filter, at) => (
                 <Fragment key={writeFilters([filter])}>

@@ -96,7 +96,7 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
         tags,
         summary: 'Remove a member, or leave the account',
         description:
-          'Requires the role admin, and at least the role of the member. Every member can leave, except the last owner. The response lists the keys that the person issued: they go on working unless `revoke_keys` is true.',
+          'Requires the role admin, and at least the role of the member. Every member can leave, except the last owner. The response lists the keys that the person issued: they stay valid unless `revoke_keys` is true.',
         params: Params,
         querystring: RemoveMember,
         response: { 200: MemberKeysResponse },

@@ -49,7 +49,7 @@ export function prepareFirst(session: Session, loginAs: LoginAs): void {
 
 function runNamed(session: Session, name: Named, parameters: string[] = []): void {
   const prepared = preparedIn.get(session) ?? new Set();
-  if (prepared.size === 0) preparedIn.set(session, prepared);
+  if (!preparedIn.has(session)) preparedIn.set(session, prepared);
   if (!prepared.has(name)) session.out.parse(name, texts[name]);
   prepared.add(name);
   session.out.bind(name, parameters).execute(0);

@@ -13,8 +13,8 @@ const pieceBytes = 64 * 1024;
 const maxDepth = 100;
 /** Longer numbers may have more digits than a double, and take the slow way, which keeps them. */
 const maxNumberBytes = 15;
-/** Of a number below 1. 0.000001 has 8 bytes. JavaScript writes smaller numbers with an exponent. */
-const maxFractionBytes = 8;
+/** After the point, of a number below 1. JavaScript writes a number with more of them, such as 1e-7, with an exponent. */
+const maxLeadingZeros = 5;
 /** What may follow a backslash in a string. `\u` is declined. */
 const jsonEscapes = Buffer.from('"\\/bfnrt');
 
@@ -160,8 +160,7 @@ export class LineCopier {
     }
     const next = line[at];
     if (at - start > maxNumberBytes || next === upperE || next === lowerE) return false;
-    // JavaScript writes -0 as 0, and 0.0000001 as 1e-7.
-    if (first === zero && (line[start] === minus || last - start > maxFractionBytes)) return false;
+    if (first === zero && !isOrdinaryFraction(line, digits + 1, last)) return false;
     for (let index = start; index < last; index++) out[this.length++] = line[index] as number;
     this.at = at;
     return true;
@@ -225,6 +224,14 @@ export class LineCopier {
     }
     return false;
   }
+}
+
+/** A number that begins with 0: `point` is where its point is, if it has one. -0 and 1e-7 are declined, 0 is not. */
+function isOrdinaryFraction(line: Buffer, point: number, last: number): boolean {
+  if (point === last) return line[point - 2] !== minus;
+  let at = point + 1;
+  while (line[at] === zero) at++;
+  return at - point - 1 <= maxLeadingZeros;
 }
 
 function isSpace(byte: number): boolean {
