@@ -5,9 +5,10 @@ import type { Control } from './control/control.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
 import { shortenNotifyQueue } from './engine/notify-queue.ts';
 import { restrictPublicAccess } from './engine/public-access.ts';
-import type { Server } from './engine/servers.ts';
+import { onlyServer, type Server } from './engine/servers.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { countUse } from './fleet/rows.ts';
+import { settleAbandonedJobs } from './jobs/abandoned.ts';
 import { reopenStrays, settleMoves } from './moves/settle.ts';
 import { pause } from './pause.ts';
 import { deleteExpired } from './projects/expire.ts';
@@ -75,10 +76,16 @@ export function startServerWork(deps: Deps, server: Server, log: Log, until: Abo
     let reconcileAt = 0;
     for (let tick = 0; !ended.aborted; tick++) {
       // Each step separately: a failure in one project must not prevent the other steps.
-      if (tick % ticksBetweenReconciling === 0 && performance.now() >= reconcileAt) {
+      const isTurn = tick % ticksBetweenReconciling === 0;
+      if (isTurn) {
+        // Always: a job or an exchange that a crash has interrupted is not decided before, and a project may wait for it.
+        const servers = onlyServer(server);
+        await attempt('ending abandoned jobs', () => settleAbandonedJobs({ ...here, servers }, server));
+        await attempt('completing resets and promotions', () => settleSwaps(here));
+      }
+      if (isTurn && performance.now() >= reconcileAt) {
         const startedAt = performance.now();
         await attempt('reconciling', findDiscrepancies);
-        await attempt('completing resets and promotions', () => settleSwaps(here));
         await attempt('letting other roles in', () => restrictPublicAccess(server.maintenance));
         await attempt('reopening projects', () => reopenStrays(here));
         await attempt('counting projects', () => countUse(deps.control, server.id));

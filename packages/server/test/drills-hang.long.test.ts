@@ -81,6 +81,7 @@ it('if the server with the restored copy hangs, the drill and a restore fail, an
   const restores = path.join(lab.folder, 'restores');
   const nothingLeft = () => [readdirSync(restores), processesIn(restores)];
 
+  const early = await moment(lab);
   const hanging = hangRestores(restores);
   onTestFinished(() => void hanging.stop());
   const ended = await end(rowhouse, await drill(rowhouse, shop));
@@ -96,7 +97,7 @@ it('if the server with the restored copy hangs, the drill and a restore fail, an
   expect((await run(rowhouse, other, 'select count(*) from t')).rows).toEqual([{ count: 1000 }]);
 
   // A restore that somebody asked for holds up the others no longer than that, either.
-  const { status, body } = await ask(rowhouse, shop.slug, { to: await moment(lab) });
+  const { status, body } = await ask(rowhouse, shop.slug, { to: early });
   expect([status, body.error]).toEqual([202, undefined]);
   const restored = await end(rowhouse, body.job.id);
   expect([restored.status, restored.error.code]).toEqual(['failed', 'backup_failed']);
