@@ -15,11 +15,14 @@ import { readControlFile } from '../src/engine/control-file.ts';
 import { clusterFolderOf } from '../src/engine/embedded.ts';
 import { databaseOf } from '../src/engine/provision.ts';
 import { findRunAs } from '../src/engine/run-as.ts';
+import { findReplayedFile } from '../src/engine/server-processes.ts';
 import { RowhouseError } from '../src/errors.ts';
 import { type Database, openDatabase } from '../src/postgres/database.ts';
 import { parseLsn } from '../src/postgres/lsn.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { type Lab, newFolder, repositoryOf, startLab } from './backup-lab.ts';
+import { asAdmin } from './helpers.ts';
+import { startPair } from './standby.ts';
 
 const signal = new AbortController().signal;
 const slot = 'rowhouse_backup_test';
@@ -200,3 +203,21 @@ it('a project is restored to the very commit, without the others', async () => {
   expect(await wait(flushed + 10n ** 12n, 100, 60_000)).toBe('storing');
   expect(await wait(flushed + 10n ** 12n, 60_000, 100)).toBe('stuck');
 });
+
+it.runIf(process.platform === 'linux')(
+  'tells which WAL file a server replays that need not answer',
+  async () => {
+    const { nodes } = await startPair({ synchronous: false });
+    const [primary, standby] = nodes;
+    const file = () => findReplayedFile(clusterFolderOf(standby.folder)) ?? '';
+    await expect.poll(file, { timeout: 60_000 }).toMatch(/^[0-9A-F]{24}$/);
+    const before = file();
+    await asAdmin(async (admin) => {
+      await admin.query(sql`create table written as select 1 as n`);
+      await admin.query(sql`select pg_switch_wal()`);
+      await admin.query(sql`insert into written values (2)`);
+    }, primary.engine.address);
+    await expect.poll(() => file() > before, { timeout: 60_000 }).toBe(true);
+    expect(findReplayedFile(clusterFolderOf(primary.folder))).toBeNull();
+  },
+);

@@ -13,7 +13,13 @@ import type { EmbeddedSettings } from './embedded-settings.ts';
 import { EngineError } from './engine-error.ts';
 import { type Cluster, startPostmaster, stopPostmaster, superuser } from './postmaster.ts';
 import { derivePassword } from './role-passwords.ts';
-import { endLeftovers, findUnnamed, inspectPidFile, isRunning } from './server-processes.ts';
+import {
+  endLeftovers,
+  findReplayedFile,
+  findUnnamed,
+  inspectPidFile,
+  isRunning,
+} from './server-processes.ts';
 
 type Options = {
   cluster: Cluster;
@@ -27,6 +33,8 @@ type Options = {
   /** The superuser of a server that is not embedded. null: the embedded one, whose password is known. */
   superuser: string | null;
   signal: AbortSignal;
+  /** Called every few seconds until it answers, with the WAL file that it replays. */
+  onReplay: (file: string) => void;
 };
 
 export type ReplayState = {
@@ -63,7 +71,11 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
   // Nothing has to be saved, so it is killed instead of being shut down.
   const end = () => void endRecovery(cluster.folder).catch(() => {});
   if (!options.isDurable) signal.addEventListener('abort', end, { once: true });
-  const postmaster = await startPostmaster(cluster, settings, signal, () => {}).finally(() =>
+  const onWait = () => {
+    const file = findReplayedFile(cluster.folder);
+    if (file !== null) options.onReplay(file);
+  };
+  const postmaster = await startPostmaster(cluster, settings, signal, onWait).finally(() =>
     signal.removeEventListener('abort', end),
   );
   const address: Address = {

@@ -82,6 +82,19 @@ function isLeftover(folder: string, pid: number): boolean {
   return /^postgres: /.test(commandOf(folder, pid)) && isIn(folder, pid);
 }
 
+/**
+ * The WAL file that the server in the folder is replaying, by the description that its process gives of itself: a server that
+ * replays does not answer before it is consistent. null: none, or the system does not show it.
+ */
+export function findReplayedFile(folder: string): string | null {
+  if (process.platform !== 'linux') return null;
+  for (const pid of processIds()) {
+    const name = /^postgres: .*\bstartup recovering ([0-9A-F]{24})\b/.exec(commandOf(folder, pid))?.[1];
+    if (name !== undefined && isIn(folder, pid)) return name;
+  }
+  return null;
+}
+
 /** False for a process that cannot be inspected, or that is just ending. */
 function isIn(folder: string, pid: number): boolean {
   try {

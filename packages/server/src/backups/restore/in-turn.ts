@@ -9,7 +9,10 @@ export type Turn = Readonly<{ signal: AbortSignal; touch: (at?: number) => void 
 /** `stallMs`: how long it may be without progress. */
 type Patience = { signal: AbortSignal; stallMs?: number | undefined };
 
-/** PostgreSQL reports nothing until it has replayed what was written during the backup. In this time, it replays 100 GB. */
+/**
+ * On Linux, every WAL file that is replayed is progress. On other systems, PostgreSQL says nothing before it has replayed what was
+ * written during the backup: in this time, it replays 100 GB.
+ */
 const usualStallMs = 30 * 60_000;
 /** Stopping a server that hangs takes more than a minute. */
 const graceMs = 2 * 60_000;

@@ -7,7 +7,7 @@ import { type Capacity, readControlFile } from '../../engine/control-file.ts';
 import { type RecoveryServer, startRecovery } from '../../engine/recovery-server.ts';
 import type { RunAs } from '../../engine/run-as.ts';
 import { errors } from '../../errors.ts';
-import { parseLsn } from '../../postgres/lsn.ts';
+import { parseLsn, segmentStart } from '../../postgres/lsn.ts';
 import type { Repository } from '../repository.ts';
 import type { Range } from '../restorable.ts';
 import { layOutFor } from './lay-out.ts';
@@ -81,10 +81,16 @@ export async function recover<T>(
   });
   let server: RecoveryServer | null = null;
   try {
-    server = await start(recovery, either);
+    const reach = (position: bigint) =>
+      progress((amounts.layOutBytes + Number(position - plan.from)) / total);
+    // PostgreSQL may begin at a checkpoint before `from`, and answers at the end of the backup.
+    server = await start(recovery, either, (file) => {
+      const position = segmentStart(file, plan.tip.segment_bytes);
+      if (position > plan.from && position < replayed) reach(position);
+    });
     const lastCommit = await replay(recovery, server, feeding, either, (position) => {
       replayed = position;
-      progress((amounts.layOutBytes + Number(position - plan.from)) / total);
+      reach(position);
     });
     return await use({ server, lastCommit });
   } catch (error) {
@@ -97,10 +103,14 @@ export async function recover<T>(
   }
 }
 
-function start({ workshop, target }: Recovery, signal: AbortSignal): Promise<RecoveryServer> {
+function start(
+  { workshop, target }: Recovery,
+  signal: AbortSignal,
+  onReplay: (file: string) => void,
+): Promise<RecoveryServer> {
   const { folder, binaries, runAs, masterKey, capacity, isDurable, superuser } = workshop;
   const cluster = { folder, binaries, runAs, logFile: `${folder}.log` };
-  return startRecovery({ cluster, masterKey, target, capacity, isDurable, superuser, signal });
+  return startRecovery({ cluster, masterKey, target, capacity, isDurable, superuser, signal, onReplay });
 }
 
 const lookMs = 50;
