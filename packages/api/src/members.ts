@@ -88,7 +88,13 @@ export const MemberKey = Type.Object(
 );
 export type MemberKey = Static<typeof MemberKey>;
 
-export const MemberKeysResponse = success({ keys: Type.Array(MemberKey) });
+export const MemberKeysResponse = success({
+  keys: Type.Array(MemberKey),
+  unknown_issuer_count: Type.Integer({
+    description:
+      'Further keys of the account and its projects that work and whose issuer is not recorded: the person may know them. Keys of earlier versions, of the first start and of the operator have no issuer, nor have keys that were issued with them. They are never revoked with a removal.',
+  }),
+});
 export type MemberKeysResponse = Static<typeof MemberKeysResponse>;
 
 export const MembersResponse = success({

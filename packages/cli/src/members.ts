@@ -104,8 +104,10 @@ async function removeMember(member: Member, options: ApiOptions, given: boolean 
   const isRevoking = given ?? (await askAboutKeys(member, options, [...path, 'keys']));
   const query = isRevoking ? { revoke_keys: 'true' } : {};
   const answer = await callApi<MemberKeysResponse>(options, 'DELETE', path, { query });
-  show(options, answer, ({ keys }) =>
-    [`${member.email} is no longer a member.`, ...aboutKeys(keys)].map(clean).join('\n'),
+  show(options, answer, ({ keys, unknown_issuer_count: unknown }) =>
+    [`${member.email} is no longer a member.`, ...aboutKeys(keys), ...aboutUnknown(unknown)]
+      .map(clean)
+      .join('\n'),
   );
 }
 
@@ -136,6 +138,16 @@ function aboutKeys(keys: readonly MemberKey[]): string[] {
           ...rotated.map((slug) => `  rowhouse keys rotate ${slug} --grace 0s`),
         ]
       : []),
+  ];
+}
+
+/** A service of an earlier version does not count them. */
+function aboutUnknown(count: number | undefined): string[] {
+  if (!count) return [];
+  return [
+    `${countOf(count)} of the account without a known issuer still ${count === 1 ? 'works' : 'work'}, and they may know ${count === 1 ? 'it' : 'them'}. To look for such keys:`,
+    '  rowhouse account keys',
+    '  rowhouse keys list <project>',
   ];
 }
 

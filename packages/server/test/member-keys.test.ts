@@ -71,6 +71,8 @@ describe('a member who is removed', () => {
     const removed = await call(key, 'DELETE', `/account/members/${admin.id}`);
     const { keys } = removed.body;
     expect([removed.status, keys]).toEqual([200, listed]);
+    // The account's first key, which the operator has issued.
+    expect(removed.body.unknown_issuer_count).toBe(1);
     expect(
       keys.map(({ id, kind, project, status }: Record<string, string>) => [id, kind, project, status]),
     ).toEqual([
@@ -117,6 +119,20 @@ describe('a member who is removed', () => {
       ['account_key.revoke', own.key.id, null, 'done'],
     ]);
     expect(entries[0].details).toEqual({ revoke_keys: 'true' });
+  });
+
+  it('may know keys from before issuers were recorded: the response counts them', async () => {
+    const { key, slug, admin, own, scoped } = await openTeam('Earlier');
+    const neighbour = await openTeam('Neighbour');
+    const { control } = rowhouse.service.deps;
+    const ids = [own.key.id, scoped.key.id, neighbour.own.key.id];
+    await control.query(sql`update keys set issued_by = null where id = any (${ids}::text[])`);
+    const listed = (await call(key, 'GET', `/account/members/${admin.id}/keys`)).body;
+    const removed = await call(key, 'DELETE', `/account/members/${admin.id}?revoke_keys=true`);
+    const kinds = removed.body.keys.map((one: { kind: string }) => one.kind);
+    expect([kinds, removed.body.unknown_issuer_count]).toEqual([['account', 'project'], 3]);
+    expect(listed.unknown_issuer_count).toBe(3);
+    expect((await call(scoped.api_key, 'GET', `/projects/${slug}`)).status).toBe(200);
   });
 
   it('issues no key any more: one is listed and revoked, or refused', async () => {

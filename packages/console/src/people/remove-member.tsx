@@ -74,7 +74,12 @@ export function RemoveMember({ member, isSelf, isLastOwner, onDone, onClose }: P
       ) : (
         <div className="stack">
           <p>All sessions of this person in the account end at once.</p>
-          <IssuedKeys keys={keys} isRevoking={isRevoking} onChange={setRevoking} />
+          <IssuedKeys
+            keys={keys}
+            unknownCount={issued.data?.unknown_issuer_count ?? 0}
+            isRevoking={isRevoking}
+            onChange={setRevoking}
+          />
         </div>
       )}
     </Confirm>
@@ -83,10 +88,12 @@ export function RemoveMember({ member, isSelf, isLastOwner, onDone, onClose }: P
 
 function IssuedKeys({
   keys,
+  unknownCount,
   isRevoking,
   onChange,
 }: {
   keys: readonly MemberKey[];
+  unknownCount: number;
   isRevoking: boolean;
   onChange: (isRevoking: boolean) => void;
 }) {
@@ -104,6 +111,12 @@ function IssuedKeys({
       ) : null}
       {known.length > 0 ? (
         <p>They know the project key of {known.join(', ')}. Rotate it under Keys of each project.</p>
+      ) : null}
+      {unknownCount > 0 ? (
+        <p className="muted">
+          Keys without a known issuer ({unknownCount}) go on working. If this person may know one, revoke it
+          in Keys.
+        </p>
       ) : null}
     </>
   );

@@ -14,7 +14,7 @@ import Type from 'typebox';
 import { requireAccount } from '../keys/caller.ts';
 import { isAllowed } from '../keys/roles.ts';
 import { invite, listInvitations, revokeInvitation } from '../people/invitations.ts';
-import { listMemberKeys } from '../people/issued-keys.ts';
+import { listMemberKeys, type MemberKeys } from '../people/issued-keys.ts';
 import { changeMember, listMembers, removeMember } from '../people/members.ts';
 import { noteRevocations } from './audited.ts';
 import { callerOf } from './caller.ts';
@@ -82,10 +82,8 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
         response: { 200: MemberKeysResponse },
       },
     },
-    async (request): Promise<MemberKeysResponse> => ({
-      ok: true,
-      keys: await listMemberKeys(deps, accountOf(request).accountId, request.params.id),
-    }),
+    async (request): Promise<MemberKeysResponse> =>
+      toResponse(await listMemberKeys(deps, accountOf(request), request.params.id)),
   );
 
   app.delete<{ Params: Params; Querystring: RemoveMember }>(
@@ -96,18 +94,18 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
         tags,
         summary: 'Remove a member, or leave the account',
         description:
-          'Requires the role admin, and at least the role of the member. Every member can leave, except the last owner. The response lists the keys that the person issued: they stay valid unless `revoke_keys` is true.',
+          'Requires the role admin, and at least the role of the member. Every member can leave, except the last owner. The response lists the keys that the person issued: they stay valid unless `revoke_keys` is true. `unknown_issuer_count` tells how many further keys the person may know.',
         params: Params,
         querystring: RemoveMember,
         response: { 200: MemberKeysResponse },
       },
     },
     async (request): Promise<MemberKeysResponse> => {
-      const keys = await removeMember(deps, accountOf(request), request.params.id, {
+      const ended = await removeMember(deps, accountOf(request), request.params.id, {
         isRevokingKeys: request.query.revoke_keys === 'true',
       });
-      await noteRevocations(deps, request, keys);
-      return { ok: true, keys };
+      await noteRevocations(deps, request, ended.keys);
+      return toResponse(ended);
     },
   );
 
@@ -145,4 +143,8 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
       return { ok: true };
     },
   );
+}
+
+function toResponse({ keys, unknownIssuerCount }: MemberKeys): MemberKeysResponse {
+  return { ok: true, keys, unknown_issuer_count: unknownIssuerCount };
 }

@@ -10,20 +10,25 @@ import { isAllowed, rankOf } from '../keys/roles.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
+/** `unknownIssuerCount`: further ones that work and name no issuer. The person may know them. */
+export type MemberKeys = { keys: MemberKey[]; unknownIssuerCount: number };
+
 /** Those that work, also of a person who is no longer a member. */
 export async function listMemberKeys(
   { control }: { control: Control },
-  accountId: string,
+  caller: AccountCaller,
   personId: string,
-): Promise<MemberKey[]> {
+): Promise<MemberKeys> {
+  const { accountId } = caller;
   const id = isId(personId) ? personId : '';
   const keys = await findIssued(control, accountId, id);
-  if (keys.length > 0) return keys.map(toMemberKey);
+  const unknownIssuerCount = await countUnknown(control, caller);
+  if (keys.length > 0) return { keys: keys.map(toMemberKey), unknownIssuerCount };
   const [member] = await control.query(
     sql`select from members where account_id = ${accountId} and person_id = ${id}`,
   );
   if (!member) throw errors.memberNotFound(personId);
-  return [];
+  return { keys: [], unknownIssuerCount };
 }
 
 /** For a transaction that has locked the account and removed the member. All are revoked, except project keys, or none. */
@@ -32,12 +37,15 @@ export async function endIssuedKeys(
   caller: AccountCaller,
   personId: string,
   isRevoking: boolean,
-): Promise<MemberKey[]> {
+): Promise<MemberKeys> {
   const keys = await findIssued(transaction, caller.accountId, personId);
   if (isRevoking) await revoke(transaction, caller, keys.filter(isRevocable));
-  return keys
-    .filter((key) => maySee(caller, key))
-    .map((key) => toMemberKey({ ...key, ...(isRevoking && isRevocable(key) && { status: 'revoked' }) }));
+  return {
+    keys: keys
+      .filter((key) => maySee(caller, key))
+      .map((key) => toMemberKey({ ...key, ...(isRevoking && isRevocable(key) && { status: 'revoked' }) })),
+    unknownIssuerCount: await countUnknown(transaction, caller),
+  };
 }
 
 type Issued = MemberKey & { projectId: string | null };
@@ -47,10 +55,21 @@ function findIssued(queryable: Queryable, accountId: string, personId: string): 
     select keys.id, keys.kind, keys.name, keys.start, keys.role, projects.slug as project, keys.project_id as "projectId",
            case when keys.rotated_at is null then 'active' else 'rotated' end as status
     from keys left join projects on projects.id = keys.project_id
-    where keys.account_id = ${accountId} and keys.issued_by = ${personId} and keys.revoked_at is null
-      and (keys.expires_at is null or keys.expires_at > now())
+    where keys.account_id = ${accountId} and keys.issued_by = ${personId} and ${isWorking}
     order by keys.created_at, keys.id`);
 }
+
+/** Of the projects that the caller sees. */
+async function countUnknown(queryable: Queryable, { accountId, projects }: AccountCaller): Promise<number> {
+  const [row] = await queryable.query<{ count: number }>(sql`
+    select count(*)::int as count from keys
+    where account_id = ${accountId} and issued_by is null and ${isWorking}
+      and (project_id is null or ${projects === null} or project_id = any (${[...(projects ?? [])]}::text[]))`);
+  return row?.count ?? 0;
+}
+
+const isWorking = sql`
+  (keys.revoked_at is null and (keys.expires_at is null or keys.expires_at > now()))`;
 
 /** A project key also signs the tokens of users: it is rotated instead. */
 function isRevocable({ kind }: Issued): boolean {

@@ -1,5 +1,5 @@
 // The members of an account. An account that has an owner always keeps one.
-import type { ChangeMember, Member, MemberKey, Role } from '@rowhouse/api';
+import type { ChangeMember, Member, Role } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { isId } from '../control/new-id.ts';
 import { errors } from '../errors.ts';
@@ -7,7 +7,7 @@ import type { AccountCaller } from '../keys/caller.ts';
 import { isAllowed, rankOf } from '../keys/roles.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
-import { endIssuedKeys } from './issued-keys.ts';
+import { endIssuedKeys, type MemberKeys } from './issued-keys.ts';
 import { hasFactor } from './second-factor.ts';
 
 type Deps = { control: Control };
@@ -86,7 +86,7 @@ export async function removeMember(
   caller: AccountCaller,
   id: string,
   { isRevokingKeys = false } = {},
-): Promise<MemberKey[]> {
+): Promise<MemberKeys> {
   const { accountId } = caller;
   return control.transaction(async (transaction) => {
     const before = await lockMember(transaction, accountId, id);
