@@ -3,9 +3,10 @@ import { readdirSync, readlinkSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
+import { sql } from '../src/postgres/sql.ts';
 import { examineBackups, newFolder, startLab } from './backup-lab.ts';
 import { type Project, run } from './exports.ts';
-import { api, type TestService, until } from './helpers.ts';
+import { api, asAdmin, type TestService, until } from './helpers.ts';
 import { openRelay } from './relay.ts';
 import { ask, end, moment, startService } from './restoring.ts';
 
@@ -107,6 +108,48 @@ it('if the server with the restored copy hangs, the drill and a restore fail, an
   expect((await end(rowhouse, await drill(rowhouse, shop))).error).toBeNull();
   expect(await failing(rowhouse)).toEqual({ projects: 0, failures: 1 });
   expect(nothingLeft()).toEqual([[], []]);
+});
+
+it('if only reading the live project hangs, the drill is postponed without an alarm', {
+  timeout: 10 * minutes,
+}, async () => {
+  const lab = await startLab();
+  const rowhouse = await startService(lab, {
+    location: { kind: 'folder', folder: newFolder('repository') },
+    restores: { dataFolder: lab.folder, stallMs },
+  });
+  const shop = await rowhouse.project('Shop');
+  await run(
+    rowhouse,
+    shop,
+    "create table t as select n, repeat('x', 200) from generate_series(1, 300000) as n",
+  );
+  const hung = await drill(rowhouse, shop);
+  const pid = await asAdmin(
+    (admin) =>
+      until('the drill reads', async () => {
+        const [reading] = await admin.query<{ pid: number }>(
+          sql`select pid from pg_stat_activity where application_name = 'rowhouse drill' and query ilike 'copy%'`,
+        );
+        if (reading) process.kill(reading.pid, 'SIGSTOP');
+        return reading?.pid;
+      }),
+    lab.engine.address,
+  );
+  const goOn = () => {
+    try {
+      process.kill(pid, 'SIGCONT');
+    } catch {
+      // It has ended.
+    }
+  };
+  onTestFinished(goOn);
+  const { status, error } = await end(rowhouse, hung);
+  goOn();
+  expect([status, error.code]).toEqual(['failed', 'conflict']);
+  expect(error.message).toContain('Reading its tables made no progress');
+  expect([alarms(rowhouse), await failing(rowhouse)]).toEqual([[], { projects: 0, failures: 0 }]);
+  expect((await end(rowhouse, await drill(rowhouse, shop))).error).toBeNull();
 });
 
 it('if the server of the project hangs, the drill fails, and projects of another server are drilled', {

@@ -14,7 +14,7 @@ import { sql } from '../../postgres/sql.ts';
 import type { Backups } from '../backups.ts';
 import { asDumpServer } from './dump-recovered.ts';
 import { type Fingerprint, fingerprint } from './fingerprint.ts';
-import { inTurn, type Turn } from './in-turn.ts';
+import { inTurn, Stalled, type Turn } from './in-turn.ts';
 import { jobPatience, markPresent, untilStored } from './mark-present.ts';
 import { planRestore } from './plan.ts';
 import { recoverProject } from './recover-project.ts';
@@ -49,7 +49,7 @@ export async function runDrill(
     await removeLeft(path.dirname(folder));
     const { backups, dataFolder } = place;
     const live = await ensureDumpRole(backups.server, project.id);
-    const before = await look(live, turn);
+    const before = await look(live, turn, backups.server);
     const target = await now(backups.server);
     const mark = await markPresent(backups, target);
     await untilStored(backups, mark, { ...jobPatience, signal: either, touch });
@@ -75,7 +75,7 @@ export async function runDrill(
         return fingerprint(await ensureDumpRole(server, project.id), turn);
       },
     );
-    return compare(before, await look(live, turn), restored);
+    return compare(before, await look(live, turn, backups.server), restored);
   });
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   return { slug: project.slug, ...result, seconds };
@@ -83,16 +83,29 @@ export async function runDrill(
 
 /**
  * The live project. Its tables may be locked, an export may run, a right may be revoked meanwhile, or a row may be too large to be
- * written out: then nothing is known about the backups.
+ * written out, or a table may give nothing for a long time: then nothing is known about the backups.
  */
-async function look(live: Address, { signal, touch }: Turn): Promise<Fingerprint> {
+async function look(live: Address, { signal, touch }: Turn, server: Server): Promise<Fingerprint> {
   const overdue = AbortSignal.timeout(maxLookMs);
-  return fingerprint(live, { signal: AbortSignal.any([signal, overdue]), touch }).catch((error: unknown) => {
+  const either = AbortSignal.any([signal, overdue]);
+  return fingerprint(live, { signal: either, touch }).catch(async (error: unknown) => {
+    const { reason } = signal;
+    if (reason instanceof Stalled && (await isAnswering(server)))
+      throw new BusyProject(reason, 'Reading its tables made no progress.');
     signal.throwIfAborted();
     if (overdue.aborted) throw new BusyProject(new Error('Reading its tables took too long.'));
     throw error instanceof RowhouseError || error instanceof AskError ? new BusyProject(error) : error;
   });
 }
+
+/** Then it is the project that stalls. */
+async function isAnswering({ maintenance }: Server): Promise<boolean> {
+  return maintenance.query(sql`select 1`, answerMs).then(
+    () => true,
+    () => false,
+  );
+}
+const answerMs = 10_000;
 
 /** Other restores wait meanwhile. */
 const maxLookMs = 2 * 60 * 60_000;
@@ -100,8 +113,8 @@ const maxLookMs = 2 * 60 * 60_000;
 export class BusyProject extends Error {
   override readonly name = 'BusyProject';
 
-  constructor(cause: Error) {
-    super(cause.message, { cause });
+  constructor(cause: Error, message = cause.message) {
+    super(message, { cause });
   }
 }
 

@@ -66,8 +66,9 @@ async function watched<T>(signal: AbortSignal, stallMs: number, act: (turn: Turn
   try {
     return await orLeave(act({ signal: either, touch }), either);
   } catch (error) {
-    // Whatever else has failed, this is the cause.
-    throw stalled.signal.aborted ? stalled.signal.reason : error;
+    // Whatever else has failed, this is the cause. An error that names it as its cause knows more.
+    const { aborted: isStalled, reason } = stalled.signal;
+    throw isStalled && !(error instanceof Error && error.cause === reason) ? reason : error;
   } finally {
     clearTimeout(timer);
   }
