@@ -135,7 +135,7 @@ inBrowsers('the first visit', (name) => {
     await page.getByText(/^The restore (runs|is done)$/).waitFor();
     await expectAccessible(page);
     await dialog().getByText('done', { exact: true }).waitFor({ timeout: 120_000 });
-    await dialog().getByRole('link', { name: /^Open/ }).click();
+    await dialog().getByRole('button', { name: /^Open/ }).click();
     await page.getByRole('link', { name: /teas/ }).click();
     await cell('Tea 1').waitFor();
     const restored = new URL(page.url()).pathname.split('/')[3] ?? '';

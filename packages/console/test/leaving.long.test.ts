@@ -173,6 +173,23 @@ inBrowsers('leaving a screen', (name) => {
     expect(page.url()).not.toContain('?new');
   });
 
+  it('with a key that is shown once', async () => {
+    await open('usage');
+    await link('Keys').click();
+    await button('New key').click();
+    await fill(dialog('New key').getByLabel('Name', { exact: true }), 'once');
+    await button('Create key').click();
+    const shown = dialog('The new key').getByText(/^rh_proj_\w+$/);
+    await shown.waitFor();
+    expect(await asksBeforeLeaving(page)).toBe(true);
+    await back();
+    await asked().getByText('“The new key” shows something that is not shown again.').waitFor();
+    await answer('Cancel');
+    await shown.waitFor();
+    await button('Done').click();
+    await expect.poll(() => asksBeforeLeaving(page)).toBe(false);
+  });
+
   it('with a form on the screen itself', async () => {
     await open('settings');
     await fill(page.getByLabel('Name', { exact: true }), `Renamed ${name}`);

@@ -140,6 +140,36 @@ inBrowsers('the profile', (name) => {
     await button('Done').click();
   });
 
+  it('gives oneself a name, which members see; one that hides characters is refused with the reason', async () => {
+    await page.goto(at('profile'));
+    const field = page.getByLabel('Name', { exact: true });
+    const form = page.locator('form').filter({ has: field });
+    const save = form.getByRole('button', { name: 'Save' });
+    await fill(field, 'Ada Lovelace');
+    await visit.link('Members').click();
+    await dialog('Leave this page?').getByRole('button', { name: 'Cancel' }).click();
+    await save.click();
+    await page.getByText('Saved.').waitFor();
+    await visit.link('Members').click();
+    const row = page.getByRole('row').filter({ hasText: 'Ada Lovelace' });
+    await row.getByText(email).waitFor();
+    await expectLooks(page, name, 'members-named');
+    // Below the sidebar, too.
+    await page
+      .getByRole('button', { name: /Ada Lovelace/ })
+      .first()
+      .waitFor();
+    await page.goto(at('profile'));
+    await fill(field, 'Ada \u202eecalevoL');
+    await save.click();
+    await form.getByRole('alert').waitFor();
+    await fill(field, '');
+    await save.click();
+    await page.getByText('Saved.').first().waitFor();
+    const { body } = await rowhouse.call('GET', `${api}/account/members`, { key: account.key });
+    expect(body.members.map((member: { name: string | null }) => member.name)).toEqual([null]);
+  });
+
   it('replaces the recovery codes', async () => {
     await page.goto(at('profile'));
     await button('New recovery codes').click();

@@ -109,6 +109,8 @@ inBrowsers('the end of a session', (name) => {
     await openSql(page);
     await page.route('**/queries**', (route) => route.abort());
     await writeSql(page, 'select 5 as typed_too_late');
+    // Otherwise a page on a slow machine notices the end before the person signs out.
+    await page.route('**/console/session/state', () => {});
     await page.context().clearCookies();
     await page.unroute('**/queries**');
     await askToSignOut(page);
@@ -118,6 +120,7 @@ inBrowsers('the end of a session', (name) => {
     await signedOut(page);
     await enterKey(page, rowhouse.accountKey);
     await editor(page).getByText('typed_too_late').waitFor();
+    await page.unrouteAll();
   });
 
   it('waits only some seconds for a server that does not answer', async () => {

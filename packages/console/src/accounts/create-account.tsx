@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { InvitationLine } from '../people/invitation-link.tsx';
+import { EmailField } from '../ui/email-field.tsx';
 import { Field } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { Secret, SecretDialog } from '../ui/secret-dialog.tsx';
@@ -36,13 +37,12 @@ export function CreateAccount({ onCreated, onClose }: Props) {
       onClose={onClose}
     >
       <Field label="Name" value={name} onChange={setName} required autoFocus maxLength={100} />
-      <Field
+      <EmailField
+        required={false}
         label="Email address of the first owner"
-        type="email"
         value={email}
         onChange={setEmail}
         autoComplete="off"
-        maxLength={508}
         help="Optional: they get a link by mail, or you get it to send. In any case you get the first key of the account."
       />
       <LimitsFields value={limits} onChange={setLimits} />

@@ -4,7 +4,8 @@ import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
-import { CheckField, Field } from '../ui/field.tsx';
+import { EmailField } from '../ui/email-field.tsx';
+import { CheckField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { formatTime } from '../ui/format.ts';
 import { Secret, SecretDialog } from '../ui/secret-dialog.tsx';
@@ -39,16 +40,7 @@ export function RecoverPerson({ onClose }: { onClose: () => void }) {
       onClose={onClose}
     >
       <p className="muted">A link with which a member of any account sets a new password.</p>
-      <Field
-        label="Email address"
-        type="email"
-        value={email}
-        onChange={setEmail}
-        required
-        autoFocus
-        autoComplete="off"
-        maxLength={508}
-      />
+      <EmailField value={email} onChange={setEmail} autoFocus autoComplete="off" />
       <CheckField
         label="Also remove the second factor"
         help="If it was lost. Also removes all passkeys, and disconnects the other provider. Make sure that it is really that person who asks."

@@ -3,7 +3,7 @@ import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
-import { Field } from '../ui/field.tsx';
+import { EmailField } from '../ui/email-field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { isChosen, type RoleChoice, RoleFields, toBody } from './role-fields.tsx';
 
@@ -30,15 +30,11 @@ export function InviteMember({ onInvited, onClose }: Props) {
       onSubmit={() => invite.mutate()}
       onClose={onClose}
     >
-      <Field
-        label="Email address"
-        type="email"
+      <EmailField
         value={email}
         onChange={setEmail}
-        required
         autoFocus
         autoComplete="off"
-        maxLength={508}
         placeholder="ada@example.com"
       />
       <RoleFields value={choice} onChange={setChoice} />

@@ -5,7 +5,7 @@ import { confirmed, sessionRequest } from '../api/request.ts';
 import { PasswordField } from '../session/password-field.tsx';
 import { attemptLabel, useAttempt } from '../session/use-attempt.ts';
 import { Button } from '../ui/button.tsx';
-import { Field } from '../ui/field.tsx';
+import { EmailField } from '../ui/email-field.tsx';
 import { FormPanel } from '../ui/form-panel.tsx';
 import { Section } from '../ui/page.tsx';
 
@@ -44,15 +44,12 @@ export function EmailSection({ person: { email, has_password: hasPassword } }: P
         onSubmit={submit}
         onCancel={close}
       >
-        <Field
+        <EmailField
           label="New email address"
-          type="email"
           value={next}
           onChange={setNext}
           autoFocus
-          required
           autoComplete="email"
-          maxLength={508}
         />
         <PasswordField value={password} onChange={setPassword} />
       </FormPanel>

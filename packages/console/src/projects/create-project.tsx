@@ -8,6 +8,7 @@ import { api } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
+import { leaveFreely } from '../ui/leaving.ts';
 import { Snippets } from '../ui/snippets.tsx';
 import { bodyOf, emptyProject, ProjectFields, ProjectKey } from './project-fields.tsx';
 
@@ -51,7 +52,7 @@ function Created({ created, onClose }: { created: CreatedProjectResponse; onClos
         <Snippets slug={project.slug} apiKey={apiKey} />
         <DialogActions>
           <Button onClick={onClose}>Back to projects</Button>
-          <Button kind="primary" onClick={() => go(`/projects/${project.slug}/tables`)}>
+          <Button kind="primary" onClick={() => leaveFreely(() => go(`/projects/${project.slug}/tables`))}>
             Open the project
           </Button>
         </DialogActions>

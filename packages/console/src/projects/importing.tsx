@@ -5,6 +5,7 @@ import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { plural } from '../ui/format.ts';
 import { JobProgress, useJob } from '../ui/job-progress.tsx';
+import { leaveFreely } from '../ui/leaving.ts';
 import { List } from '../ui/list.tsx';
 import { type ImportReport, readReport, type Skipped } from './import-report.ts';
 import { ProjectKey } from './project-fields.tsx';
@@ -34,7 +35,7 @@ export function Importing({ started, onClose }: { started: ImportResponse; onClo
         <DialogActions>
           <Button onClick={onClose}>Back to projects</Button>
           {isDone ? (
-            <Button kind="primary" onClick={() => go(`/projects/${project.slug}/tables`)}>
+            <Button kind="primary" onClick={() => leaveFreely(() => go(`/projects/${project.slug}/tables`))}>
               Open the project
             </Button>
           ) : null}

@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { sessionRequest } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
-import { Field } from '../ui/field.tsx';
+import { EmailField } from '../ui/email-field.tsx';
 import { SignInCard } from './sign-in-card.tsx';
 import { attemptLabel, useAttempt } from './use-attempt.ts';
 
@@ -26,16 +26,7 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
         </Button>
       }
     >
-      <Field
-        label="Email address"
-        type="email"
-        value={email}
-        onChange={setEmail}
-        autoFocus
-        required
-        autoComplete="username"
-        maxLength={508}
-      />
+      <EmailField value={email} onChange={setEmail} autoFocus autoComplete="username" />
       <Button kind="primary" type="submit" isBusy={isBusy} isWide disabled={waitS > 0 || email.trim() === ''}>
         {attemptLabel('Send a link', waitS)}
       </Button>

@@ -2,7 +2,7 @@
 // of the page meanwhile, and in no field.
 import { lazy, Suspense, useState } from 'react';
 import { Button } from '../ui/button.tsx';
-import { Field } from '../ui/field.tsx';
+import { EmailField } from '../ui/email-field.tsx';
 import { CodeField } from './code-field.tsx';
 import { PasswordField } from './password-field.tsx';
 import { signIn } from './session.ts';
@@ -83,16 +83,12 @@ export function SignInWithPassword({ reason, onKey, onForgot }: Props) {
         </>
       }
     >
-      <Field
-        label="Email address"
-        type="email"
+      <EmailField
         name="email"
         value={email}
         onChange={setEmail}
         autoFocus
-        required
         autoComplete="username"
-        maxLength={508}
         placeholder="ada@example.com"
       />
       <PasswordField label="Password" value={password} onChange={setPassword} />

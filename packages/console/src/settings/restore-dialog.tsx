@@ -2,15 +2,17 @@
 import type { RestoringResponse } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { Link } from 'wouter';
+import { useLocation } from 'wouter';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
+import { Button } from '../ui/button.tsx';
 import { SecretLine } from '../ui/code.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { plural } from '../ui/format.ts';
 import { JobProgress, useJob } from '../ui/job-progress.tsx';
+import { leaveFreely } from '../ui/leaving.ts';
 
 /** `snapshot` null: a time is asked for. */
 type Props = { slug: string; snapshot: string | null; onClose: () => void };
@@ -85,6 +87,7 @@ const titles = {
 type StartedProps = { slug: string; started: RestoringResponse; onClose: () => void };
 
 function Started({ slug, started, onClose }: StartedProps) {
+  const [, go] = useLocation();
   const { project, api_key: apiKey, estimated_seconds: seconds } = started;
   const { status } = useJob(started.job).job;
   const isDone = status === 'done';
@@ -103,7 +106,11 @@ function Started({ slug, started, onClose }: StartedProps) {
           </>
         ) : null}
         <DialogActions>
-          {isDone ? <Link href={`/projects/${project.slug}/tables`}>Open {project.name}</Link> : null}
+          {isDone ? (
+            <Button onClick={() => leaveFreely(() => go(`/projects/${project.slug}/tables`))}>
+              Open {project.name}
+            </Button>
+          ) : null}
         </DialogActions>
       </div>
     </Dialog>

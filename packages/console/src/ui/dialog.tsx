@@ -29,7 +29,7 @@ export function Dialog(props: Props) {
   const titleId = useId();
   const [isTyped, setTyped] = useState(false);
   const loss = loses ?? (isForm && isTyped ? `What you entered in “${title}” is lost.` : null);
-  useUnsaved(loss);
+  useUnsaved(loss ?? (closesByButton ? `“${title}” shows something that is not shown again.` : null));
   const close = async (about: string | null) => {
     const question = { title: `Close “${title}”?`, action: 'Close and discard' };
     if (about === null || (await ask({ ...question, about }))) leaveFreely(onClose);
