@@ -105,6 +105,8 @@ it('can be killed at any moment, and then replaces the key; data, keys and token
     isComplete = ended !== null && ended[0] === 0;
     if (ended === null) process.kill(-(child.pid ?? 0), 'SIGKILL');
     await exited;
+    // Killed after its last step, before it could say so: a further call would replace the new key.
+    isComplete ||= !existsSync(nextIn(folder)) && read(keyIn(folder)) !== old;
     if (!isComplete && existsSync(nextIn(folder))) {
       interruptions++;
       const refused = await launch(settings);
