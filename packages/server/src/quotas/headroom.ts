@@ -18,20 +18,18 @@
 // What this rests on: no statement writes faster than `rate` (0.7 MB a millisecond and core were measured, 1 is assumed);
 // a statement that was stopped ends within `reactionMs`. bench/quotas and limits*.test.ts hold both.
 
-import { availableParallelism } from 'node:os';
 import { LRUCache } from 'lru-cache';
 import type { Feed } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import type { Servers } from '../engine/servers.ts';
 import { errors, type RowhouseError } from '../errors.ts';
-import { isLoopback } from '../loopback.ts';
-import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { Budget } from './budget.ts';
 import { refusalOf, toMb, type Why } from './refusal.ts';
 import { capOf, reserveOf } from './reserve.ts';
 import { type Size, sizeQuery } from './size-query.ts';
 import { overshoot } from './stop-line.ts';
+import { writeRateOf } from './write-rate.ts';
 
 export type Headroom = {
   /** How a statement that may grow the project has to run. null: without a size check. */
@@ -114,10 +112,6 @@ type Options = {
 
 const mb = 1024 * 1024;
 const page = 8192;
-/** The most that one core can write in a millisecond: 0.7 MB were measured, with a hash index and faked statistics. */
-const bytesPerMs = mb * Math.min(16, Math.max(2, availableParallelism()));
-/** For a server on another machine, whose cores are not known. */
-const elsewherePerMs = 16 * mb;
 /** From a measurement to the end of the statement that was cancelled because of it, on a busy machine. */
 const reactionMs = 64;
 const tickMs = 10;
@@ -206,7 +200,7 @@ export function openHeadroom(options: Options): Headroom {
       ...{
         id: projectId,
         serverId: row.serverId,
-        rate: isHere(servers.of(row.serverId).address) ? bytesPerMs : elsewherePerMs,
+        rate: writeRateOf(servers.of(row.serverId).address),
         limit: row.limit + row.empty,
         empty: row.empty,
         reserve: reserveOf(row.limit),
@@ -398,8 +392,4 @@ export function openHeadroom(options: Options): Headroom {
       watched = new Set();
     },
   };
-}
-
-function isHere({ host, socket }: Address): boolean {
-  return socket !== undefined || isLoopback(host);
 }
