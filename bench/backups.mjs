@@ -1,28 +1,18 @@
 // What backups cost writers, and what a restore takes: inserts a second without backups, while WAL is stored in a folder,
-// and while a base backup runs; then the restore of one project out of several, with much WAL since the last backup, and what
-// is lost if everything is killed.
-// npm run bench -- backups [--quick] [--seconds 5] [--turns 5] [--project 50] [--wal 4000] [--rpo-runs 10] [--write]
+// and while a base backup runs; then the restore of one project out of several, with much WAL since the last backup.
+// npm run bench -- backups [--quick] [--seconds 5] [--turns 5] [--project 50] [--wal 4000] [--write]
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { measureRpo, startS3 } from './backup-rpo.mjs';
 import { median, needTools, startService, stop, wrk } from './load.mjs';
 import { readOptions } from './options.mjs';
 import { perSecond, range, report } from './report.mjs';
 
-const {
-  seconds,
-  turns,
-  project,
-  wal,
-  'rpo-runs': rpoRuns,
-  write,
-} = readOptions({
+const { seconds, turns, project, wal, write } = readOptions({
   seconds: { quick: 3, full: 5 },
   turns: { quick: 3, full: 7 },
   project: 50,
   wal: { quick: 500, full: 4000 },
-  'rpo-runs': { quick: 2, full: 10 },
 });
 needTools('wrk');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-backups-'));
@@ -153,27 +143,12 @@ async function restoring() {
   }
 }
 
-async function losses() {
-  const inFolder = { name: 'folder', url: (run) => `file:${path.join(folder, `rpo-backups-${run}`)}` };
-  const s3 = await startS3(folder);
-  try {
-    return {
-      folder: await measureRpo(folder, rpoRuns, inFolder),
-      s3: s3 ? await measureRpo(folder, rpoRuns, s3) : null,
-    };
-  } finally {
-    await s3?.stop();
-  }
-}
-
 let rates;
 let restored;
-let lost;
 try {
   rates = await writers();
   console.error(JSON.stringify(rates));
   restored = await restoring();
-  lost = await losses();
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
@@ -182,10 +157,6 @@ const row = (name, list, goal) => {
   const mine = ratios(list);
   return [name, perSecond(median(list)), median(mine).toFixed(2), range(mine), goal];
 };
-const lossRow = (name, list, goal) =>
-  list && list.length > 0
-    ? [name, String(list.length), median(list).toFixed(2), Math.max(...list).toFixed(2), goal]
-    : [name, '0', 'not measured', '', goal];
 report(
   'backups',
   ['16 writers', 'inserts / s', 'of without backups', 'spread', 'goal'],
@@ -211,18 +182,9 @@ report(
           ],
         ],
       },
-      {
-        title: 'What is lost at kill -9 of everything (RPO)',
-        header: ['backups in', 'runs', 'median, s', 'most, s', 'goal'],
-        rows: [
-          lossRow('a folder', lost.folder, '≤ 2 s'),
-          lossRow('S3 (versitygw on this machine)', lost.s3, '≤ 5 s'),
-        ],
-      },
     ],
     notes: [
       'Two services take turns on two cores: wrk, the service, PostgreSQL and the receiver of WAL share them, so that no core is idle.',
-      'RPO: four writers insert row after row. The service and PostgreSQL are killed at a random moment, and the installation is restored from its backups alone. The figure is the age of the oldest acknowledged row that is missing.',
       'The WAL is written by three other projects. Exact: the restored project has every mark before the time, and none after it.',
     ],
   },

@@ -21,6 +21,7 @@ const suites = [
   'branches',
   'moves',
   'backups',
+  'rpo',
   'peers',
   'growth',
   'waking',
