@@ -35,13 +35,13 @@ const all = {
   Q3: (at) => queryRequest(statements.Q3, { target: `'${at}/query'` }),
   page: (at) =>
     `return wrk.format('GET', '${at}/tables/items?limit=50&id=gte.' .. math.random(1, ${lastId}), headers)`,
-  'insert, query': (at) => queryRequest(statements.Q4, { target: `'${at}/query'` }),
-  'insert, table': (at) => post(`${at}/tables/sales`, row),
-  'insert, small limit': (at) => queryRequest(statements.Q4, { target: `'${at}/query'` }),
+  'insert by query': (at) => queryRequest(statements.Q4, { target: `'${at}/query'` }),
+  'insert by table': (at) => post(`${at}/tables/sales`, row),
+  'insert near a limit': (at) => queryRequest(statements.Q4, { target: `'${at}/query'` }),
 };
 const wanted = options.loads?.split(',').map((name) => name.trim()) ?? Object.keys(all);
 for (const name of wanted)
-  if (!all[name]) throw new Error(`Unknown load "${name}". Known loads: ${Object.keys(all).join('; ')}.`);
+  if (!all[name]) throw new Error(`Unknown load "${name}". Known loads: ${Object.keys(all).join(', ')}.`);
 
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-compare-'));
 const stops = [];
@@ -61,7 +61,7 @@ async function startSide(name, program) {
 
 /** Every figure of one turn. */
 function measure({ service, small }, load) {
-  const project = load === 'insert, small limit' ? small : service;
+  const project = load === 'insert near a limit' ? small : service;
   const { own, postgres, requests, rate, ms } = withCpuMs(service.pid, postmasterOf(service.data), () =>
     wrk(folder, `http://127.0.0.1:${service.port}`, {
       headers: `, ['x-api-key'] = '${project.key}'`,
@@ -99,7 +99,7 @@ try {
         if (turn >= 0) turns[side].push(result);
       }
       // Otherwise the small project becomes full.
-      if (load === 'insert, small limit')
+      if (load === 'insert near a limit')
         for (const { small } of Object.values(sides)) await small.query('truncate sales');
     }
     saved[load] = {};
