@@ -40,7 +40,7 @@ function build(commit, folder) {
   execFileSync(process.execPath, [tsc, '-b', 'packages/api', 'packages/server'], options);
 }
 
-/** What its lock file installs, without the packages of the repository itself. */
+/** The packages in its lock file, without those of the repository itself. */
 function installedIn(at) {
   const { packages } = JSON.parse(readFileSync(path.join(at, 'package-lock.json'), 'utf8'));
   return JSON.stringify(Object.entries(packages).filter(([name]) => name.includes('node_modules/')));

@@ -124,7 +124,7 @@ async function askAboutKeys(member: Member, options: ApiOptions, path: string[])
   return answer;
 }
 
-/** What still works, and the commands that end it. */
+/** The keys that stay valid, and the commands that revoke them. */
 function aboutKeys(keys: readonly MemberKey[]): string[] {
   const revoked = keys.filter(({ status }) => status === 'revoked');
   const kept = keys.filter(({ kind, status }) => kind !== 'project' && status !== 'revoked');

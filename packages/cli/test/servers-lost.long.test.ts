@@ -64,7 +64,7 @@ async function onTerminal(args: string[], typed: string): Promise<{ status: numb
       throw new Error(`The screen shows: ${screen}`, { cause: error });
     },
   );
-  // What is typed before the prompt reads is lost.
+  // The prompt ignores keys that are pressed before it is shown.
   await sleep(500);
   child.stdin.write(`${typed}\r`);
   return { status: await ended, screen };

@@ -165,7 +165,7 @@ inBrowsers('views', (name) => {
       return page.getByRole('gridcell').allInnerTexts();
     };
     expect(await bodies()).toEqual(['mine']);
-    // What the user may not do is refused by PostgreSQL, with its own words.
+    // PostgreSQL itself refuses an action that the user is not allowed to do.
     await writeSql('drop table notes');
     await button('Run').click();
     await page

@@ -34,7 +34,7 @@ export class AccountTurns {
   }
 }
 
-/** What waits, by account and project: finding the next one takes a look at each account, however many projects wait. */
+/** The waiting requests, by account and project: finding the next one takes a look at each account, however many projects wait. */
 export class AccountQueues<T> {
   /** The projects of an account are in the order of their turns. */
   private readonly accounts = new Map<string, Map<string, T[]>>();

@@ -24,7 +24,7 @@ beforeAll(async () => {
     await project.fine(query);
 });
 
-/** What the service knows about a table; null: not enough. */
+/** The known facts about a table; null if they do not suffice. */
 const factsOf = async (relation: string) => {
   const { rows } = await project.fine(insertFacts, [relation]);
   return rows.length === 0 ? null : JSON.parse(rows[0].json_build_object);

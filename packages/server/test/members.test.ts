@@ -295,7 +295,7 @@ describe('a member', () => {
     expect((await call(key, 'DELETE', `/account/members/${id}`)).status).toBe(200);
     for (const attempt of [query('select 1'), page.call('GET', '/account/members')])
       expect(outcome(await attempt)).toEqual([401, 'session_required']);
-    // What had begun ends, with its own answer.
+    // A statement that had started finishes and gets its own answer.
     expect([200, 401]).toContain((await running).status);
     for (const { status, body } of await Promise.all(invitations)) {
       expect([201, 401]).toContain(status);

@@ -14,7 +14,7 @@ export type Options = {
 };
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
 
-/** What the service wants to know again: who the person is, or also that they have their second factor. */
+/** The proof that the service asks for again: the password or passkey alone, or the second factor too. */
 export type Wanted = 'person' | 'factor';
 
 /** Set by the session, which this module does not import. */

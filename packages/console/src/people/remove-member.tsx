@@ -32,7 +32,7 @@ export function RemoveMember({ member, isSelf, isLastOwner, onDone, onClose }: P
   const remove = useMutation({
     mutationFn: () =>
       api.delete(path`account/members/${member.id}`, undefined, {
-        // What could not be listed is not revoked.
+        // Never revoke keys that this dialog could not list.
         revoke_keys: !isSelf && isRevoking && keys.length > 0,
       }),
     onSuccess: () => {

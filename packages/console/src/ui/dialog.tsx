@@ -14,7 +14,7 @@ type Props = {
   kind?: 'center' | 'wide' | 'drawer';
   /** It shows what is shown once: Esc and a click beside it do nothing. */
   closesByButton?: boolean;
-  /** What is typed here is lost if it closes. */
+  /** Closing the dialog discards the input. */
   isForm?: boolean;
   /** A sentence that says what closing stops or loses, such as an upload that runs. */
   loses?: string | null;

@@ -18,7 +18,7 @@ type Props = {
   /** Further buttons, before the last one. */
   more?: ReactNode;
   loses?: string | null;
-  /** What is typed, such as a password, can be typed again: closing does not ask. */
+  /** Closing does not ask: the user can easily type the input again, such as a password. */
   isBrief?: boolean;
 };
 

@@ -1,4 +1,4 @@
-// What would be lost if the person left the screen. Links, the palette and the browser's Back ask first; before the tab is
+// Unsaved work on the current screen. Links, the palette and the browser's Back ask first; before the tab is
 // closed or reloaded, the browser itself asks.
 import { useEffect } from 'react';
 import type { AroundNavHandler } from 'wouter';

@@ -97,7 +97,7 @@ type Ring = {
 function openRing(control: Int32Array, pass: (bytes: Buffer) => Buffer): Ring {
   const shared = new SharedArrayBuffer(ringBytes);
   const ring = new Uint8Array(shared);
-  /** What did not fit. */
+  /** The bytes that did not fit. */
   let rest: Buffer | null = null;
   let resume = () => {};
   const put = (bytes: Buffer): number => {

@@ -16,7 +16,7 @@ export type Plan = Readonly<{
 }>;
 
 /**
- * What can be known before anything is copied. An online move can still turn out to be impossible. `isClosed`: the database accepts
+ * The facts that are known before the copy starts. An online move can still turn out to be impossible. `isClosed`: the database accepts
  * no connections.
  */
 export async function planMove(

@@ -1,4 +1,4 @@
-// What a person does with the own data: name, password, address.
+// A person's own profile: name, password and email address.
 import type { Role } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors.ts';

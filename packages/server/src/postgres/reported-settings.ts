@@ -9,7 +9,7 @@ export class ReportedSettings {
   private readonly atStart = new Map<string, string>();
   private readonly altered = new Set<string>();
 
-  /** What differs from now on was changed by a statement. */
+  /** A setting that differs from this point on was changed by a statement. */
   started(): void {
     this.isStarted = true;
   }

@@ -70,7 +70,7 @@ export type Measure = Omit<Admission, 'extra'> &
     /** Bytes that earlier attempts of this statement have left on disk. */
     left: number;
   }> & {
-    /** What inserts that run without a size check can still add. Set when supervision begins: no such insert starts after that. */
+    /** The most that inserts without a size check can still add. Set when supervision begins: no such insert starts after that. */
     pending: number;
   };
 

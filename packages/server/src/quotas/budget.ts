@@ -28,7 +28,7 @@ export type Mark = Readonly<{
 }>;
 
 export class Budget {
-  /** What bounded inserts can have added so far; the part of those that still run; and of these, the part with a grant. */
+  /** Upper bounds in bytes: of all bounded inserts so far, of those that still run, and of those that run with a grant. */
   private total = 0;
   private inFlight = 0;
   private granted = 0;
@@ -63,7 +63,7 @@ export class Budget {
     this.granted -= bound;
   }
 
-  /** What inserts with a grant, which are not checked, can still add. */
+  /** The most that running inserts with a grant can still add. They are not checked. */
   get pending(): number {
     return this.granted > 0 ? this.granted + aside : 0;
   }
@@ -82,7 +82,7 @@ export class Budget {
   note({ at, total, inFlight, changes, isCalm }: Mark, size: number, isAlone: boolean): void {
     this.at = at;
     this.size = size;
-    // What was in flight may or may not be in the size.
+    // The measured size may or may not include inserts that were running.
     this.base = total - inFlight;
     this.changesThen = isCalm && isAlone ? changes : -1;
   }

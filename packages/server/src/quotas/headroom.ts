@@ -51,7 +51,7 @@ export type Headroom = {
    * the check.
    */
   grant(projectId: string, bound: number): Pick<Budget, 'endGrant'> | null;
-  /** What inserts with a grant can still add. */
+  /** The most that inserts with a grant can still add. */
   pending(projectId: string): number;
   /** The error for a refused statement, with the size as it is now. */
   refusal(projectId: string, why?: Why): Promise<RowhouseError>;

@@ -1,4 +1,4 @@
-// What a caller is told when a statement is refused because its project, or the disk, is full.
+// The error for a statement that is refused because its project, or the disk, is full.
 import { errors, type RowhouseError } from '../errors.ts';
 
 /** `needs`: this much room at least. `hasCommitted`: part of it may be done. */

@@ -2,7 +2,7 @@
 // bound in bytes. The facts are null unless the table qualifies: an ordinary table that runs no code of the project, built-in
 // types, defaults of a known size, and only B-tree indexes.
 //
-// What the bound rests on:
+// The bound relies on these facts:
 //   heap     a row takes at most one new page
 //   toast    a row of more than 2 kB is stored out of line in chunks of 2 kB, four on a page, with an index of its own
 //   B-tree   an entry splits at most one leaf. Inner pages of narrow keys hold at least 29 entries: those that are full already

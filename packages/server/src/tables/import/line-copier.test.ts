@@ -6,7 +6,7 @@ const text = (name: string): ImportColumn => ({ name, isJson: false, isArray: fa
 const json = (name: string): ImportColumn => ({ name, isJson: true, isArray: false });
 const array = (name: string): ImportColumn => ({ name, isJson: false, isArray: true });
 
-/** What one line becomes, or null if it is declined. */
+/** The row for COPY, or null if the copier declines the line. */
 function copy(line: string, columns: ImportColumn[] = [text('a')]): string | null {
   const copier = new LineCopier(columns);
   const bytes = Buffer.from(`before${line}"stale":1}}`);

@@ -15,7 +15,7 @@ const maxDepth = 100;
 const maxNumberBytes = 15;
 /** After the point, of a number below 1. JavaScript writes a number with more of them, such as 1e-7, with an exponent. */
 const maxLeadingZeros = 5;
-/** What may follow a backslash in a string. `\u` is declined. */
+/** The characters that may follow a backslash in a string. The copier declines `\u`. */
 const jsonEscapes = Buffer.from('"\\/bfnrt');
 
 type Field = Readonly<{
@@ -40,7 +40,7 @@ export class LineCopier {
     }));
   }
 
-  /** What was converted since the last call: one piece, or none. */
+  /** The rows since the last call: one piece, or none. */
   take(): Buffer[] {
     if (this.length === 0) return [];
     const taken = this.out.subarray(0, this.length);
