@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import { lastId, makeTables, statements } from './items.mjs';
-import { median, needTools, queryRequest, ratios, startService, stop, wrk } from './load.mjs';
+import { median, needTools, queryRequest, ratios, startService, stop, wrkTogether } from './load.mjs';
 import { readOptions } from './options.mjs';
 import { cpuMs, postmasterOf } from './processes.mjs';
 import { perSecond, range, report } from './report.mjs';
@@ -30,27 +30,42 @@ const pathOf = ({ url }) => new URL(url).pathname;
 const busy = [];
 const stops = [];
 
-/** Load on all of these projects at once, in turn. Returns the rate, and the CPU time of a request in microseconds. */
-function measure({ pid, port, postmasters, projects }, load) {
+const sum = (list) => list.reduce((total, one) => total + one, 0);
+
+/** wrk asks the projects of a service in turn. */
+function loadOf({ port, projects }, load) {
   const request = projects
     .map(
       (project, index) =>
         `if at == ${index} then headers['x-api-key'] = '${project.key}' ${loads[load](project)} end`,
     )
     .join(' ');
-  const spent = () => {
-    const [first, ...others] = postmasters;
-    const { service, postgres } = cpuMs(pid, first);
-    return others.reduce((sum, one) => sum + cpuMs(null, one).postgres, service + postgres);
-  };
+  return [
+    `http://127.0.0.1:${port}`,
+    {
+      before: 'local turn = 0',
+      request: `turn = turn + 1 local at = turn % ${projects.length} ${request}`,
+      connections: connections * projects.length,
+      seconds,
+    },
+  ];
+}
+
+function spentMs({ pid, postmasters: [first, ...others] }) {
+  const { service, postgres } = cpuMs(pid, first);
+  return service + postgres + sum(others.map((one) => cpuMs(null, one).postgres));
+}
+
+/** Load on these services at once. Returns the rate, and the CPU time of a request in microseconds. */
+async function measure(services, load) {
+  const spent = () => sum(services.map(spentMs));
   const startedAt = spent();
-  const { rate, requests } = wrk(folder, `http://127.0.0.1:${port}`, {
-    before: 'local turn = 0',
-    request: `turn = turn + 1 local at = turn % ${projects.length} ${request}`,
-    connections: connections * projects.length,
-    seconds,
-  });
-  return { rate, us: ((spent() - startedAt) * 1000) / requests };
+  const results = await wrkTogether(
+    folder,
+    services.map((service) => loadOf(service, load)),
+  );
+  const requests = sum(results.map((result) => result.requests));
+  return { rate: sum(results.map(({ rate }) => rate)), us: ((spent() - startedAt) * 1000) / requests };
 }
 
 /** A service with one server. */
@@ -85,13 +100,24 @@ async function startFleet() {
   return fleet;
 }
 
+/** The same with two further projects on its only server. */
+async function startShared() {
+  const shared = await startOne('shared');
+  for (const name of ['p2', 'p3']) {
+    const project = await shared.service.makeProject(name);
+    for (const statement of makeTables) await project.query(statement);
+    shared.projects.push(project);
+  }
+  return shared;
+}
+
 /** All sides in turn, several times. The first turn is not counted. */
-function compare(sides, load) {
+async function compare(sides, load) {
   const found = Object.fromEntries(Object.keys(sides).map((name) => [name, []]));
   for (let turn = -1; turn < turns; turn++) {
     busy.push(loadavg()[0]);
     for (const [name, side] of Object.entries(sides)) {
-      const result = measure(side, load);
+      const result = await measure(side, load);
       if (turn >= 0) found[name].push(result);
     }
   }
@@ -99,35 +125,67 @@ function compare(sides, load) {
 }
 
 const column = (list, name) => list.map((one) => one[name]);
-const tables = [];
-const rows = [];
+const header = [
+  'load',
+  'three servers: /s',
+  'beside it: /s',
+  'CPU µs',
+  'beside it: CPU µs',
+  'ratio',
+  'min–max',
+];
+const [rows, atOnce, sharing] = [[], [], []];
+const tables = [
+  { title: 'Beside three services with one server each, under load at the same time', header, rows: atOnce },
+  { title: 'Beside three projects on one server', header, rows: sharing },
+];
 try {
   const fleet = await startFleet();
-  const alone = {};
-  for (const name of ['one', 'two', 'three']) alone[name] = await startOne(name);
+  const shared = await startShared();
+  const alone = [];
+  for (const name of ['one', 'two', 'three']) alone.push(await startOne(name));
+  const [one, two, three] = alone;
   for (const load of Object.keys(loads)) {
-    const { fleet: together, ...separate } = compare({ fleet, ...alone }, load);
-    const mean = together.map((_, turn) => {
-      const all = Object.values(separate).map((list) => list[turn].us);
-      return all.reduce((sum, us) => sum + us, 0) / all.length;
-    });
-    const cost = ratios(column(together, 'us'), mean);
+    const sides = {
+      together: [fleet],
+      one: [one],
+      two: [two],
+      three: [three],
+      shared: [shared],
+      parallel: alone,
+    };
+    const { together, shared: ofOneServer, parallel, ...separate } = await compare(sides, load);
+    const mean = together.map((_, turn) => sum(Object.values(separate).map((list) => list[turn].us)) / 3);
+    const fleetUs = column(together, 'us');
+    const cost = ratios(fleetUs, mean);
     rows.push([
-      ...[load, perSecond(median(column(together, 'rate'))), median(column(together, 'us')).toFixed(0)],
+      ...[load, perSecond(median(column(together, 'rate'))), median(fleetUs).toFixed(0)],
       ...[median(mean).toFixed(0), median(cost).toFixed(2), range(cost), '≤ 1.10'],
     ]);
+    for (const [anchors, list] of [
+      [atOnce, parallel],
+      [sharing, ofOneServer],
+    ]) {
+      const cost = ratios(fleetUs, column(list, 'us'));
+      anchors.push([
+        ...[load, perSecond(median(column(together, 'rate'))), perSecond(median(column(list, 'rate')))],
+        ...[median(fleetUs).toFixed(0), median(column(list, 'us')).toFixed(0)],
+        ...[median(cost).toFixed(2), range(cost)],
+      ]);
+    }
   }
   if (before) {
     const earlier = await startOne('earlier', path.resolve(before, 'packages/server/dist/main.js'));
-    const compared = Object.keys(loads).map((load) => {
-      const { now, past } = compare({ now: alone.one, past: earlier }, load);
+    const compared = [];
+    for (const load of Object.keys(loads)) {
+      const { now, past } = await compare({ now: [one], past: [earlier] }, load);
       const speed = ratios(column(now, 'rate'), column(past, 'rate'));
       const cost = ratios(column(now, 'us'), column(past, 'us'));
-      return [
+      compared.push([
         ...[load, perSecond(median(column(now, 'rate'))), perSecond(median(column(past, 'rate')))],
         ...[median(speed).toFixed(2), range(speed), median(cost).toFixed(2), '≥ 0.97'],
-      ];
-    });
+      ]);
+    }
     tables.push({
       title: 'One server, before and after',
       header: ['load', 'requests/s', 'before', '× before', 'min–max', 'CPU × before', 'goal'],

@@ -1,8 +1,9 @@
 // Shared by the benchmarks: starting a service, its superuser's address, running wrk and pgbench, and ratios of results.
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { lastId } from './items.mjs';
 
 const root = path.resolve(import.meta.dirname, '..');
@@ -105,12 +106,24 @@ export async function superuserUrl(data, database = 'postgres') {
  * Runs wrk. `request` is Lua that returns one request; `headers` is Lua, and so is `before`, which runs once.
  * An answer that is not 2xx is an error. With `refusals` such answers are counted instead, and are not part of the rate.
  */
-export function wrk(
-  folder,
-  url,
-  { headers = '', before = '', request, connections, seconds, refusals = false },
-) {
+export function wrk(folder, url, load) {
   const script = path.join(folder, 'wrk.lua');
+  return readWrk(execFileSync('wrk', writeWrk(script, url, load), { encoding: 'utf8' }), load);
+}
+
+/** Several loads at the same time, as [url, load]. */
+export async function wrkTogether(folder, loads) {
+  const execute = promisify(execFile);
+  return Promise.all(
+    loads.map(async ([url, load], index) => {
+      const script = path.join(folder, `wrk-${index}.lua`);
+      return readWrk((await execute('wrk', writeWrk(script, url, load))).stdout, load);
+    }),
+  );
+}
+
+/** Writes the script and returns the arguments. */
+function writeWrk(script, url, { headers = '', before = '', request, connections, seconds }) {
   writeFileSync(
     script,
     `math.randomseed(os.time())
@@ -123,18 +136,10 @@ done = function(summary, latency)
 end
 `,
   );
-  const options = [
-    '-t1',
-    `-c${connections}`,
-    `-d${seconds}s`,
-    '--timeout',
-    '30s',
-    '--latency',
-    '-s',
-    script,
-    url,
-  ];
-  const out = execFileSync('wrk', options, { encoding: 'utf8' });
+  return ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '30s', '--latency', '-s', script, url];
+}
+
+function readWrk(out, { connections, refusals = false }) {
   if (!refusals && /Non-2xx/.test(out)) throw new Error(out);
   const [requests, us, refused] = /^measured (.*)$/m.exec(out)[1].split(' ').map(Number);
   const took = [...out.matchAll(/^took (\d+) (\d+)$/gm)].map(([, value, count]) => [+value, +count]);
