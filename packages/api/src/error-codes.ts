@@ -117,7 +117,7 @@ export const errorCodes = {
     meaning:
       'The connection to PostgreSQL was lost during a change, or PostgreSQL did not answer in time. Check whether the change was made before you retry. The status is 409 for a repeat of such a request by Idempotency-Key.',
   },
-  query_timeout: { status: 504, meaning: 'The statement exceeded its timeout and was canceled.' },
+  query_timeout: { status: 504, meaning: 'The statement exceeded its timeout and was cancelled.' },
   project_full: {
     status: 507,
     meaning: 'The project has reached limit_mb. Delete data, or raise the limit.',

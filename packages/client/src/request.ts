@@ -18,7 +18,7 @@ export type ServiceOptions = {
 
 /** Options of every call. */
 export type CallOptions = {
-  /** Aborts the request; a running statement is canceled. */
+  /** Aborts the request; a running statement is cancelled. */
   signal?: AbortSignal;
 };
 

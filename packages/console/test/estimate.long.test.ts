@@ -24,7 +24,7 @@ inBrowsers('a preview that takes too long', (name) => {
     await button('Run').click();
     const { page } = visit;
     await page.getByText('PostgreSQL estimates that about 300 rows would be affected.').waitFor();
-    await page.getByText('There is no true preview: The statement was canceled after 5000 ms.').waitFor();
+    await page.getByText('There is no true preview: The statement was cancelled after 5000 ms.').waitFor();
     await expectLooks(page, name, 'sql-estimate');
     await button('Cancel').click();
     await page.getByText('Results appear here').waitFor();

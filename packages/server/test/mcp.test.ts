@@ -1,4 +1,4 @@
-// MCP over HTTP with the official client, and attacks on it. Over stdio: packages/cli/test/mcp.long.test.ts.
+// MCP over HTTP with the official client, and attacks on it. Over stdio: packages/cli/test/mcp.test.ts.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { maxResultChars } from '../src/mcp/results.ts';
@@ -281,7 +281,7 @@ describe('what is in a database', () => {
       isError: true,
       text: expect.stringContaining(`${maxResultChars / 1000} KB`),
     });
-    await until('the statement is canceled', async () => {
+    await until('the statement is cancelled', async () => {
       const [left] = await asAdmin((admin) =>
         admin.query<{ n: number }>(sql`
           select count(*)::int as n from pg_stat_activity
@@ -334,7 +334,7 @@ describe('a call that nobody waits for any more', () => {
       );
       stopping.abort();
       await left;
-      await until('the statement is canceled', async () => (await running(mine)()) === 0, 5_000);
+      await until('the statement is cancelled', async () => (await running(mine)()) === 0, 5_000);
       expect((await kept).data).toContain(theirs);
     },
   );
@@ -357,7 +357,7 @@ describe('a call that nobody waits for any more', () => {
     await until('the statement runs', async () => (await running('hung up')()) === 1);
     stopping.abort();
     await left;
-    await until('the statement is canceled', async () => (await running('hung up')()) === 0, 5_000);
+    await until('the statement is cancelled', async () => (await running('hung up')()) === 0, 5_000);
   });
 });
 

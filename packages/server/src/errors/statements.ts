@@ -12,7 +12,7 @@ export const statementErrors = {
   statementNotAllowed: (message: string, hint: string) =>
     new RowhouseError('statement_not_allowed', message, { hint }),
   queryTimeout: (timeoutMs: number) =>
-    new RowhouseError('query_timeout', `The statement was canceled after ${timeoutMs} ms.`, {
+    new RowhouseError('query_timeout', `The statement was cancelled after ${timeoutMs} ms.`, {
       hint: 'It was rolled back, except for anything that a CALL or DO had already committed. Raise "timeout_ms", or make the statement do less.',
       details: { timeout_ms: timeoutMs },
     }),

@@ -18,7 +18,7 @@ declare module 'fastify' {
 
 /** A request without a timeout_ms is answered within 30 s. */
 const answerWithinMs = 29_500;
-/** For canceling a statement and ending its session after its timeout. */
+/** For cancelling a statement and ending its session after its timeout. */
 const graceMs = 900;
 const tickMs = 50;
 
