@@ -1,6 +1,6 @@
 // One PostgreSQL for all tests: embedded, or the one whose address is given (npm run test:external).
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -11,16 +11,23 @@ import type { Address } from '../src/postgres/database.ts';
 declare module 'vitest' {
   interface ProvidedContext {
     address: Address;
+    /** For what test files share. */
+    sharedFolder: string;
   }
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-test-'));
+  const sharedFolder = path.join(folder, 'shared');
+  mkdirSync(sharedFolder);
+  project.provide('sharedFolder', sharedFolder);
+  const remove = () => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   const given = process.env.ROWHOUSE_TEST_DATABASE_URL;
   if (given) {
     project.provide('address', parseDatabaseUrl(given));
+    process.once('exit', remove);
     return async () => {};
   }
-  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-test-'));
   const engine = await startEmbedded({
     connections: 100,
     dataFolder: folder,
@@ -35,13 +42,13 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const endNow = () => {
     const pidFile = path.join(folder, 'postgres', 'postmaster.pid');
     process.kill(Number.parseInt(readFileSync(pidFile, 'utf8'), 10), 'SIGQUIT');
-    rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+    remove();
   };
   process.once('exit', endNow);
   project.provide('address', engine.address);
   return async () => {
     process.off('exit', endNow);
     await engine.stop();
-    rmSync(folder, { recursive: true, force: true });
+    remove();
   };
 }

@@ -1,12 +1,12 @@
 // The service as a real process, for tests of starting, dying and stopping.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, onTestFinished } from 'vitest';
+import { afterAll, inject, onTestFinished } from 'vitest';
 import { makeKey } from '../src/keys/form.ts';
 import { type Answer, api, type Call, until } from './helpers.ts';
 
@@ -33,24 +33,23 @@ export function newDataFolder(parent = tmpdir()): string {
   return folder;
 }
 
-/** A data folder in which a service has run before: a copy of one that was made once for the test file. */
+/** A data folder in which a service has run before: a copy of one that was made once for all test files. */
 export async function usedDataFolder(): Promise<string> {
-  seed ??= makeSeed();
+  const seed = path.join(inject('sharedFolder'), 'seed');
+  if (!existsSync(seed)) await makeSeed(seed);
   const folder = newDataFolder();
-  execFileSync('cp', ['-a', `${await seed}/.`, folder]);
+  execFileSync('cp', ['-a', `${seed}/.`, folder]);
   return folder;
 }
 
-let seed: Promise<string> | undefined;
 let atEnd: (() => void | Promise<void>)[] = [];
 afterAll(cleanUp);
 
 /** Ordinary test files share this module: one whose beforeAll makes processes or folders has to call this itself. */
 export async function cleanUp(): Promise<void> {
-  const [folder, made] = [await seed, atEnd.reverse()];
-  [seed, atEnd] = [undefined, []];
+  const made = atEnd.reverse();
+  atEnd = [];
   for (const clean of made) await clean();
-  if (folder) rmSync(folder, { recursive: true, force: true });
 }
 
 /** After the test; for what a beforeAll made, after all tests of the file. */
@@ -63,11 +62,17 @@ function whenDone(clean: () => void | Promise<void>): void {
   }
 }
 
-async function makeSeed(): Promise<string> {
+async function makeSeed(seed: string): Promise<void> {
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-seed-'));
-  const service = await launch({ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
-  if ((await service.stop()) !== 0) throw new Error(service.output());
-  return folder;
+  try {
+    const service = await launch({ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
+    if ((await service.stop()) !== 0) throw new Error(service.output());
+    renameSync(folder, seed);
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true });
+    // Another test file was faster.
+    if (!existsSync(seed)) throw error;
+  }
 }
 
 export async function freePort(): Promise<number> {
