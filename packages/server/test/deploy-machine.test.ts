@@ -1,4 +1,4 @@
-// deploy/machine, as far as it can be checked without a container. reverse-proxies.long.test.ts runs its proxies,
+// deploy/machine, as far as it can be checked without a container. reverse-proxies.test.ts runs its proxies,
 // deploy-image.long.test.ts what the image runs.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -6,6 +6,7 @@ import path from 'node:path';
 import { expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { isOpenWithoutTls, readConfig } from '../src/config.ts';
+import { findProgram } from './programs.ts';
 import { root } from './toolchains.ts';
 
 type Service = {
@@ -93,4 +94,12 @@ it.skipIf(!hasCompose)('docker compose accepts both variants', () => {
     });
     expect(status, stderr).toBe(0);
   }
+});
+
+it('hadolint finds no error and no warning in Dockerfile', async ({ skip }) => {
+  const hadolint = await findProgram('hadolint', 'it does not check Dockerfile');
+  if (!hadolint) return skip();
+  const args = ['--failure-threshold', 'warning', 'Dockerfile'];
+  const { status, stdout } = spawnSync(hadolint, args, { cwd: root, encoding: 'utf8' });
+  expect(status, stdout).toBe(0);
 });

@@ -4,12 +4,14 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { asPattern, runConsole } from './console-sessions.ts';
 import { launch, newAccountKey, newDataFolder, type Running } from './process.ts';
 import { buildTimeoutMs, environment, examples, pythonWithClient, root, skipReason } from './toolchains.ts';
 
 const slug = 'my-shop';
+const python = mkdtempSync(path.join(tmpdir(), 'rowhouse-python-'));
+afterAll(() => rmSync(python, { recursive: true, force: true }));
 let service: Running;
 let projectKey: string;
 
@@ -29,11 +31,14 @@ it('there is an example in every promised language', () => {
 });
 
 for (const example of examples) {
-  const reason = skipReason(example, `examples/${example} was not run`);
+  const without = `examples/${example} was not run`;
+  const env =
+    example === 'python'
+      ? await pythonWithClient(python, without)
+      : skipReason(example, without) === null && environment;
 
-  describe.skipIf(reason !== null)(`examples/${example}`, { timeout: buildTimeoutMs }, () => {
+  describe.skipIf(!env)(`examples/${example}`, { timeout: buildTimeoutMs }, () => {
     const folder = path.join(root, 'examples', example);
-    let env = environment;
     const readme = readFileSync(path.join(folder, 'README.md'), 'utf8');
     const run = (settings: { url?: string; key?: string } = {}) =>
       runConsole(
@@ -42,17 +47,9 @@ for (const example of examples) {
           command
             .replace('http://127.0.0.1:8765', settings.url ?? service.url)
             .replace('rh_proj_…', settings.key ?? projectKey),
-        { cwd: folder, env },
+        { cwd: folder, env: env || {} },
       );
 
-    if (example === 'python')
-      beforeAll(() => {
-        const python = mkdtempSync(path.join(tmpdir(), 'rowhouse-python-'));
-        const made = pythonWithClient(python);
-        if (typeof made === 'string') throw new Error(made);
-        env = made;
-        return () => rmSync(python, { recursive: true, force: true });
-      }, buildTimeoutMs);
     // Apart from the run, so that what a compiler or a download says is not taken for the program's words.
     if (example === 'rust')
       beforeAll(async () => {

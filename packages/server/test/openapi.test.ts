@@ -1,5 +1,5 @@
 // The OpenAPI document: what generators of clients need, and examples that work. The programs of others that read it are
-// tested in compatibility/openapi.long.test.mjs.
+// tested in compatibility/.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

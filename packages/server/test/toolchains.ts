@@ -1,8 +1,9 @@
 // Programs of other languages that tests run: which of them are here, and the environment they run in.
-import { spawnSync } from 'node:child_process';
-import { accessSync, constants, mkdirSync, readdirSync } from 'node:fs';
+import { execFile, spawnSync } from 'node:child_process';
+import { accessSync, constants, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { homedir, tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 
 export const root = path.resolve(import.meta.dirname, '../../..');
 
@@ -30,16 +31,34 @@ const programs: Record<string, Program[]> = {
 
 export const environment = makeEnvironment();
 
-/** The environment with a Python that has our client, and these packages; or why there is none. */
-export function pythonWithClient(folder: string, ...packages: string[]): NodeJS.ProcessEnv | string {
+/** The environment with a Python in this folder that has our client. null: there can be none here, which was said aloud. */
+export async function pythonWithClient(folder: string, without: string): Promise<NodeJS.ProcessEnv | null> {
+  if (skipReason('python', without)) return null;
   const run = (program: string, args: string[]) =>
-    spawnSync(program, args, { env: environment, encoding: 'utf8', timeout: buildTimeoutMs });
-  if (run('python3', ['-m', 'venv', folder]).status !== 0) return 'python3 has no venv';
-  const bin = path.join(folder, 'bin');
+    promisify(execFile)(program, args, { env: environment, timeout: buildTimeoutMs });
   const client = path.join(root, 'clients/python');
-  const { status, stderr } = run(path.join(bin, 'pip'), ['install', '--quiet', client, ...packages]);
-  if (status !== 0) return `pip cannot install here: ${stderr.trim().split('\n').at(-1)}`;
+  const settings = readFileSync(path.join(client, 'pyproject.toml'), 'utf8');
+  const needs = [...settings.matchAll(/^(?:requires|dependencies) = \["(.*)"\]$/gm)].map(
+    ([, need = '']) => need,
+  );
+  const bin = path.join(folder, 'bin');
+  const install = (...args: string[]) => run(path.join(bin, 'pip'), ['install', '--quiet', ...args]);
+  try {
+    await run('python3', ['-m', 'venv', folder]);
+    await install(...needs);
+  } catch (error) {
+    console.warn(`SKIPPED: ${lastLine(error)}, so ${without}.`);
+    return null;
+  }
+  // A package that cannot be installed is a defect.
+  await install('--no-build-isolation', client);
   return { ...environment, PATH: `${bin}:${environment.PATH}` };
+}
+
+/** Of what a program wrote before it failed. */
+export function lastLine(error: unknown): string {
+  const { stderr, message } = error as Error & { stderr?: string };
+  return (stderr || message).trim().split('\n').at(-1) ?? '';
 }
 
 /** Why a language cannot be tried here, said aloud; null if it can. `without`: what then stays untested. */

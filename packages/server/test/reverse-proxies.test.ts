@@ -1,6 +1,6 @@
 // The samples for nginx and Caddy in deploy/machine, run by the real programs in front of a real service. Only ports, names of
 // files and where certificates come from differ from what an operator copies.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
@@ -9,10 +9,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSelfSigned } from '../src/tls/certificate.ts';
 import { api, until } from './helpers.ts';
-import { freePort, launch, newAccountKey, type Running, usedDataFolder } from './process.ts';
+import { cleanUp, freePort, launch, newAccountKey, type Running, usedDataFolder } from './process.ts';
+import { findProgram } from './programs.ts';
 import { root } from './toolchains.ts';
 
 type Proxy = { port: number; ca: string; stop(): Promise<void> };
@@ -46,7 +47,12 @@ const nginx: Start = async (folder, servicePort) => {
     `${user} daemon off; pid ${folder}/nginx.pid; error_log stderr warn; events {}
      http { access_log off; ${places.join(' ')} include ${folder}/rowhouse.conf; }`,
   );
-  return { args: ['-p', folder, '-c', `${folder}/nginx.conf`], env: {}, port, ca: () => certificate };
+  return {
+    args: ['-e', 'stderr', '-p', folder, '-c', `${folder}/nginx.conf`],
+    env: {},
+    port,
+    ca: () => certificate,
+  };
 };
 
 const caddy: Start = async (folder, servicePort) => {
@@ -64,15 +70,22 @@ const caddy: Start = async (folder, servicePort) => {
   return { args: ['run', '--config', `${folder}/Caddyfile`, '--adapter', 'caddyfile'], env, port, ca };
 };
 
-const isInstalled = (program: string, flag: string) => spawnSync(program, [flag]).status === 0;
 const proxies = [
-  { program: 'nginx', start: nginx, isHere: isInstalled('nginx', '-v') },
-  { program: 'caddy', start: caddy, isHere: isInstalled('caddy', 'version') },
+  {
+    title: 'nginx',
+    start: nginx,
+    program: await findProgram('nginx', 'deploy/machine/nginx.conf is not run'),
+  },
+  {
+    title: 'caddy',
+    start: caddy,
+    program: await findProgram('caddy', 'deploy/machine/Caddyfile is not run'),
+  },
 ];
-for (const { program } of proxies.filter(({ isHere }) => !isHere))
-  console.warn(`SKIPPED: ${program} is not installed, so its sample in deploy/machine is not run.`);
+afterAll(cleanUp);
 
-describe.each(proxies.filter(({ isHere }) => isHere))('behind $program', ({ program, start }) => {
+describe.each(proxies)('behind $title', ({ title, start, program }) => {
+  if (program === null) return it.skip('it could not be fetched');
   const key = newAccountKey();
   let data: string;
   let service: Running;
@@ -83,7 +96,7 @@ describe.each(proxies.filter(({ isHere }) => isHere))('behind $program', ({ prog
       ...{ ROWHOUSE_DATA: data, ROWHOUSE_ACCOUNT_KEY: key, ROWHOUSE_REQUEST_LOG: 'file' },
       ...{ ROWHOUSE_TRUSTED_PROXIES: 'loopback', ROWHOUSE_CONSOLE_HOSTS: name },
     });
-    proxy = await run(program, start, Number(new URL(service.url).port));
+    proxy = await run(title, program, start, Number(new URL(service.url).port));
     await service.call('POST', '/projects', { body: { name: 'Shop', slug: 'shop', limit_mb: 2_000 } });
     await query('create table t (id int, body text)');
     return proxy.stop;
@@ -148,7 +161,7 @@ describe.each(proxies.filter(({ isHere }) => isHere))('behind $program', ({ prog
   });
 
   it('the log has the address of the client, not what it claims, and metrics stay closed', async () => {
-    const id = `from-${program}`;
+    const id = `from-${title}`;
     const headers = { 'x-request-id': id, 'x-forwarded-for': '198.51.100.1' };
     const response = await send({ path: `${api}/projects`, headers, localAddress: '127.0.0.77' });
     expect(response.statusCode).toBe(200);
@@ -181,8 +194,8 @@ describe.each(proxies.filter(({ isHere }) => isHere))('behind $program', ({ prog
   });
 });
 
-async function run(program: string, start: Start, servicePort: number): Promise<Proxy> {
-  const folder = mkdtempSync(path.join(tmpdir(), `rowhouse-${program}-`));
+async function run(title: string, program: string, start: Start, servicePort: number): Promise<Proxy> {
+  const folder = mkdtempSync(path.join(tmpdir(), `rowhouse-${title}-`));
   mkdirSync(path.join(folder, 'logs'));
   const { args, env, port, ca } = await start(folder, servicePort);
   const child = spawn(program, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -202,7 +215,7 @@ async function run(program: string, start: Start, servicePort: number): Promise<
         .on('error', () => resolve(false))
         .end();
     });
-  await until(`${program} answers`, async () => child.exitCode !== null || (await answers()), 30_000).catch(
+  await until(`${title} answers`, async () => child.exitCode !== null || (await answers()), 30_000).catch(
     (error) => {
       throw new Error(`${error}\n${output}`);
     },

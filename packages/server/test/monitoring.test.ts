@@ -3,9 +3,10 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { freePort, launch, newAccountKey, usedDataFolder } from './process.ts';
+import { cleanUp, freePort, launch, newAccountKey, usedDataFolder } from './process.ts';
+import { findProgram } from './programs.ts';
 import { root } from './toolchains.ts';
 
 type Rules = {
@@ -29,6 +30,7 @@ const namesIn = (expression: string) =>
 const words = new Set(['or', 'and', 'unless', 'bool', 'on', 'ignoring']);
 
 let metrics: string;
+afterAll(cleanUp);
 beforeAll(async () => {
   const data = await usedDataFolder();
   const service = await launch({
@@ -82,12 +84,11 @@ it('the pages name metrics that exist', () => {
   for (const name of named) expect(metrics, name).toContain(`# TYPE ${name} `);
 });
 
-const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
-if (!hasPromtool) console.warn('SKIPPED: promtool is not installed, so it does not check deploy/monitoring.');
+const promtool = await findProgram('promtool', 'it does not check deploy/monitoring');
 
-it.skipIf(!hasPromtool)('promtool accepts the files, their tests pass, and it can read /metrics', () => {
+it.skipIf(promtool === null)('promtool accepts the files, their tests pass, and it can read /metrics', () => {
   const run = (args: string[], input = '') =>
-    spawnSync('promtool', args, { cwd: folder, input, encoding: 'utf8' });
+    spawnSync(promtool ?? '', args, { cwd: folder, input, encoding: 'utf8' });
   for (const args of [
     ['check', 'rules', 'alerts.yml'],
     ['test', 'rules', 'alerts.test.yml'],

@@ -94,7 +94,7 @@ it('keeps all digits, and stops the statement of a call that the agent cancels',
   call(2, 'select pg_sleep(25)');
   await until('the statement runs', async () => (await running()) === 1);
   send('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}');
-  await until('the statement is canceled', async () => (await running()) === 0, 5_000);
+  await until('the statement is cancelled', async () => (await running()) === 0, 5_000);
   call(3, 'select 42 as answer');
   expect(await next()).toContain('"id":3');
 });

@@ -6,10 +6,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { expect, it, onTestFinished } from 'vitest';
+import { afterAll, expect, it, onTestFinished } from 'vitest';
 import { startEmbedded } from '../../server/src/engine/embedded.ts';
 import { until } from '../../server/test/helpers.ts';
 import {
+  cleanUp,
   launch,
   newAccountKey,
   newDataFolder,
@@ -18,6 +19,7 @@ import {
 } from '../../server/test/process.ts';
 import { bare, bin, rowhouse } from './installation.ts';
 
+afterAll(cleanUp);
 const keyIn = (folder: string) => path.join(folder, 'master.key');
 const nextIn = (folder: string) => path.join(folder, 'master.key.next');
 const read = (file: string) => readFileSync(file, 'utf8');
@@ -73,6 +75,7 @@ async function connects(url: string): Promise<boolean> {
 
 it('can be killed at any moment, and then replaces the key; data, keys and tokens stay, passwords do not', {
   timeout: 900_000,
+  tags: 'long',
 }, async () => {
   const folder = await usedDataFolder();
   const storage = mkdtempSync(path.join(tmpdir(), 'rowhouse-rotate-'));

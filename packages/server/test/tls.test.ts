@@ -9,10 +9,12 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import path from 'node:path';
 import { connect, type TLSSocket } from 'node:tls';
 import pg from 'pg';
-import { expect, it, onTestFinished } from 'vitest';
+import { afterAll, expect, it, onTestFinished } from 'vitest';
 import { createSelfSigned } from '../src/tls/certificate.ts';
 import { api, until } from './helpers.ts';
-import { freePort, launch, newAccountKey, newDataFolder, usedDataFolder } from './process.ts';
+import { cleanUp, freePort, launch, newAccountKey, newDataFolder, usedDataFolder } from './process.ts';
+
+afterAll(cleanUp);
 
 type Files = { certificate: string; key: string };
 

@@ -77,17 +77,25 @@ describe.skipIf(!hasSystemd)('systemd', () => {
     expect(docs).toContain(`exposure level for rowhouse.service: ${exposure}`);
   });
 
-  it.skipIf(!hasStrace)('allows every system call that the service and PostgreSQL make', async () => {
-    const allowed = new Set<string>();
-    for (const [, isDenied, sets = ''] of unit().matchAll(/^SystemCallFilter=(~?)(.*)$/gm)) {
-      for (const name of sets.split(' ').flatMap((set) => [...callsOf(set)]))
-        allowed[isDenied ? 'delete' : 'add'](name);
-    }
-    expect([allowed.has('read'), allowed.has('chroot'), allowed.has('mount')]).toEqual([true, false, false]);
-    const used = await traced();
-    expect(used.size).toBeGreaterThan(60);
-    expect([...used].filter((name) => !allowed.has(name))).toEqual([]);
-  });
+  it.skipIf(!hasStrace)(
+    'allows every system call that the service and PostgreSQL make',
+    { tags: 'long' },
+    async () => {
+      const allowed = new Set<string>();
+      for (const [, isDenied, sets = ''] of unit().matchAll(/^SystemCallFilter=(~?)(.*)$/gm)) {
+        for (const name of sets.split(' ').flatMap((set) => [...callsOf(set)]))
+          allowed[isDenied ? 'delete' : 'add'](name);
+      }
+      expect([allowed.has('read'), allowed.has('chroot'), allowed.has('mount')]).toEqual([
+        true,
+        false,
+        false,
+      ]);
+      const used = await traced();
+      expect(used.size).toBeGreaterThan(60);
+      expect([...used].filter((name) => !allowed.has(name))).toEqual([]);
+    },
+  );
 });
 
 /** A set and those that it consists of. */
