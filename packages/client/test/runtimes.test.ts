@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { chromium, firefox } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { findProgram, type ProgramName } from '../../server/test/programs.ts';
+import { environment } from '../../server/test/toolchains.ts';
 import { useLive } from './live.ts';
 
 const live = useLive();
@@ -85,13 +86,13 @@ for (const [name, args, options] of runtimes) {
 
 it.for(['chromium', 'firefox'] as const)(
   'the client works in %s',
-  { timeout: 300_000 },
+  { timeout: 300_000, tags: 'long' },
   async (name, { skip }) => {
     const found = findBrowser(name);
     if (!found)
       return skip(`${name} is not installed, so the client was not tried in it. ${howToInstall(name)}`);
     const args = name === 'chromium' ? ['--no-sandbox'] : [];
-    const browser = await { chromium, firefox }[name].launch({ ...found, args });
+    const browser = await { chromium, firefox }[name].launch({ ...found, args, env: environment });
     try {
       const page = await browser.newPage();
       await page.goto(`${live.url}/healthz`);

@@ -12,7 +12,7 @@ import {
   type Page,
 } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { root } from '../../server/test/toolchains.ts';
+import { environment, root } from '../../server/test/toolchains.ts';
 
 const browserNames = ['chromium', 'firefox'] as const;
 export type BrowserName = (typeof browserNames)[number];
@@ -38,6 +38,8 @@ export async function openBrowser(name: BrowserName, foreignHost?: string): Prom
   if (!options) throw new Error(`${name} is not installed. ${howToInstall(name)}`);
   return { chromium, firefox }[name].launch({
     ...options,
+    // Firefox needs a home folder that it can write to.
+    env: environment,
     ...(foreignHost !== undefined && {
       args: name === 'chromium' ? [`--host-resolver-rules=MAP ${foreignHost} 127.0.0.1`] : [],
       firefoxUserPrefs: { 'network.dns.localDomains': foreignHost },
