@@ -1,8 +1,10 @@
 // Inserts near the limit that run without a size check, and which ones do.
 import { randomBytes, randomInt } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { databaseOf } from '../src/engine/provision.ts';
+import { sql } from '../src/postgres/sql.ts';
 import { insertFacts } from '../src/query/statement/insert-growth.ts';
-import { until, useTestService } from './helpers.ts';
+import { address, asAdmin, until, useTestService } from './helpers.ts';
 import { countGrants, newSmallProject, type SmallProject, untilGranted } from './small-projects.ts';
 
 const rowhouse = useTestService();
@@ -214,6 +216,39 @@ describe('near the limit', () => {
     );
     expect(answers.filter(({ status }) => status === 409 || status === 400).length).toBe(1);
     expect(answers.filter(({ status }) => status === 200).length).toBe(19);
+  });
+
+  it('an insert that fails leaves what is known of its table, and only a changed table is doubted', async () => {
+    const { insertBounds } = rowhouse.service.deps.query;
+    const { doubt } = insertBounds;
+    let doubts = 0;
+    insertBounds.doubt = (...given) => {
+      doubts++;
+      doubt(...given);
+    };
+    let next = 1_000;
+    await until('a failing insert ran without a size check', async () => {
+      await untilGranted(grants, () => project.fine('insert into t (a) values ($1)', [next++]));
+      const before = grants.count;
+      // The index of the test before has changed the table.
+      doubts = 0;
+      expect((await project.run('insert into t (a) values ($1)', [201])).status).not.toBe(200);
+      return grants.count > before;
+    });
+    expect(doubts).toBe(0);
+    const insert = () => project.fine("insert into t (b) values ('x')");
+    await untilGranted(grants, insert);
+    // By a direct connection: the service sees nothing of it.
+    await asAdmin((admin) => admin.query(sql`alter table public.t add column c int`), {
+      ...address(),
+      database: databaseOf(project.id),
+    });
+    await until('the guard fails', async () => {
+      await insert();
+      return doubts > 0;
+    });
+    await untilGranted(grants, insert);
+    insertBounds.doubt = doubt;
   });
 
   it('a table that another statement has changed is judged again', async () => {

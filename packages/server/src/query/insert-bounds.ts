@@ -18,7 +18,7 @@ export type InsertBounds = {
     insert: BoundedInsert,
     params: readonly unknown[],
   ): Readonly<{ bytes: number; guard: string }> | null;
-  /** The insert was declined: the table may have changed, so its facts are read again. */
+  /** The guard failed: the table has changed, so its facts are read again. */
   doubt(projectId: string, insert: BoundedInsert): void;
 };
 

@@ -140,14 +140,12 @@ async function run(deps: QueryDeps, request: StatementRequest): Promise<Answer> 
     }
   }
   const bound = isOrdinary ? boundOf(deps, request) : null;
-  if (bound) {
-    const answer = await inBudget(deps, request, bound);
-    if (answer) return answer;
-  }
+  const granted = bound && (await inBudget(deps, request, bound));
+  if (granted instanceof Buffer) return granted;
   const growth = growthOf([statement], {
     canCommit: statement.canCommit,
     isUndone: request.input.dryRun,
-    bound: bound?.bytes ?? 0,
+    bound: granted === 'outdated' ? 0 : (bound?.bytes ?? 0),
   });
   return withHeadroom(deps.admission, { project, growth, reader }, async (measure, supervise) => {
     if (isOrdinary && !measure?.isFull && !measure?.comparesOwn && canGroup(profile)) {
@@ -196,21 +194,26 @@ function boundOf(
   return insertBounds.find(project, statement.insert, input.params);
 }
 
-/** Without a size check and without supervision. Null if there is no budget for it, or it has to run elsewhere after all. */
+/**
+ * Without a size check and without supervision. Null if there is no budget for it, or it has to run elsewhere after all. It has
+ * to do so, too, if the bound is outdated.
+ */
 async function inBudget(
   { admission, groupCommit, insertBounds }: QueryDeps,
   request: StatementRequest,
   { bytes, guard }: NonNullable<ReturnType<typeof boundOf>>,
-): Promise<Buffer | null> {
+): Promise<Buffer | 'outdated' | null> {
   const { project, statement } = request;
   // Writers take turns, and admission makes it wait for its own.
   if (admission.writerQueue.isClosed(project.id)) return null;
   const budget = admission.headroom.grant(project.id, bytes);
   if (!budget) return null;
   try {
-    const answer = await groupCommit.join(project, { request, measure: null, guard, isStopped: false });
-    if (!answer && statement.insert) insertBounds.doubt(project.id, statement.insert);
-    return answer;
+    const entry = { request, measure: null, guard, isStopped: false, isOutdated: false };
+    const answer = await groupCommit.join(project, entry);
+    if (!entry.isOutdated) return answer;
+    if (statement.insert) insertBounds.doubt(project.id, statement.insert);
+    return 'outdated';
   } finally {
     budget.endGrant(bytes);
   }
@@ -223,7 +226,7 @@ async function inGroup(
   measure: Measure | null,
   supervise: Supervise,
 ): Promise<Buffer | null> {
-  const entry = { request, measure, guard: null, isStopped: false };
+  const entry = { request, measure, guard: null, isStopped: false, isOutdated: false };
   const endSupervision = supervise(() => {
     entry.isStopped = true;
     groupCommit.halt(request.project.id);

@@ -18,6 +18,8 @@ export type Entry = {
   readonly guard: string | null;
   /** The project has outgrown what it may without a size check. */
   isStopped: boolean;
+  /** The guard refused the group: what it stands for has changed. */
+  isOutdated: boolean;
 };
 
 /** A group that takes longer is cancelled. */
@@ -164,10 +166,17 @@ export class Group implements Receiver {
     this.hasFailed ||= !isUnknown;
     this.current?.error(error);
     this.current?.unprepare();
+    if (!this.isHalted) this.noteGuard(this.sentGuards[this.turn - this.members.length]?.[0]);
     // Whether they were parsed before the failure is not known: closing an unknown one does no harm.
     for (const [text, prepared] of this.sentGuards) this.session.statements.close(text, prepared);
     this.sentGuards.length = 0;
     this.blame(this.members[this.turn]);
+  }
+
+  /** `failed`: the guard that PostgreSQL was at. A cancel or another failure says nothing about the others. */
+  private noteGuard(failed: string | undefined): void {
+    if (failed === undefined) return;
+    for (const { entry } of this.members) if (entry?.guard === failed) entry.isOutdated = true;
   }
 
   /** Undefined: it happened after the last member, or at an unknown point, so any member can have caused it. */
