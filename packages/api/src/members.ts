@@ -92,7 +92,7 @@ export const MemberKeysResponse = success({
   keys: Type.Array(MemberKey),
   unknown_issuer_count: Type.Integer({
     description:
-      'Further keys of the account and its projects that work and whose issuer is not recorded: the person may know them. Keys of earlier versions, of the first start and of the operator have no issuer, nor have keys that were issued with them. They are never revoked with a removal.',
+      'Further keys of the account and its projects that work and whose issuer is not recorded: the person may know them. Keys of earlier versions, of the first start and of the operator have no issuer, nor have keys that were issued with them. They are never revoked with a removal. Publishable keys, which are public, and keys of deleted projects are not counted.',
   }),
 });
 export type MemberKeysResponse = Static<typeof MemberKeysResponse>;

@@ -145,7 +145,7 @@ function aboutKeys(keys: readonly MemberKey[]): string[] {
 function aboutUnknown(count: number | undefined): string[] {
   if (!count) return [];
   return [
-    `${countOf(count)} of the account without a known issuer still ${count === 1 ? 'works' : 'work'}, and they may know ${count === 1 ? 'it' : 'them'}. To look for such keys:`,
+    `${countOf(count)} without a known issuer, for example of the first start, still ${count === 1 ? 'works' : 'work'}, and they may know ${count === 1 ? 'it' : 'them'}. To look for such keys:`,
     '  rowhouse account keys',
     '  rowhouse keys list <project>',
   ];

@@ -37,7 +37,7 @@ describe('accounts on the command line', () => {
     };
     const kept = await removeAfterIssuing('kept@example.com');
     expect(kept).toMatch(
-      /^kept@example\.com is no longer a member\.\nThese keys still work:\n {2}ci of kept@example\.com: rowhouse account revoke-key key_\w+\nThey know these project keys\. To replace them:\n {2}rowhouse keys rotate p-kept-example-com --grace 0s\n1 key of the account without a known issuer still works, and they may know it\. To look for such keys:\n {2}rowhouse account keys\n {2}rowhouse keys list <project>\n$/,
+      /^kept@example\.com is no longer a member\.\nThese keys still work:\n {2}ci of kept@example\.com: rowhouse account revoke-key key_\w+\nThey know these project keys\. To replace them:\n {2}rowhouse keys rotate p-kept-example-com --grace 0s\n1 key without a known issuer, for example of the first start, still works, and they may know it\. To look for such keys:\n {2}rowhouse account keys\n {2}rowhouse keys list <project>\n$/,
     );
     const command = /rowhouse (account revoke-key \S+)/.exec(kept)?.[1] ?? '';
     expect(live.run(command.split(' '), { env }).out).toContain('is revoked');

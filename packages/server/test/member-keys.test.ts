@@ -132,6 +132,17 @@ describe('a member who is removed', () => {
     const kinds = removed.body.keys.map((one: { kind: string }) => one.kind);
     expect([kinds, removed.body.unknown_issuer_count]).toEqual([['account', 'project'], 3]);
     expect(listed.unknown_issuer_count).toBe(3);
+    // With a key that names no issuer: another project with two keys, of which the publishable one is public.
+    const created = (await call(key, 'POST', '/projects', { name: 'Further' })).body;
+    const keysOf = `/projects/${created.project.slug}/keys`;
+    expect((await call(key, 'POST', keysOf, { name: 'web', kind: 'publishable' })).status).toBe(201);
+    const count = async () => {
+      const { body } = await call(key, 'GET', `/account/members/${admin.id}/keys`);
+      return body.unknown_issuer_count;
+    };
+    expect(await count()).toBe(4);
+    expect((await call(key, 'DELETE', `/projects/${created.project.slug}`)).status).toBe(200);
+    expect(await count(), 'a deleted project has no key that works').toBe(3);
     expect((await call(scoped.api_key, 'GET', `/projects/${slug}`)).status).toBe(200);
   });
 

@@ -114,8 +114,8 @@ function IssuedKeys({
       ) : null}
       {unknownCount > 0 ? (
         <p className="muted">
-          Keys without a known issuer ({unknownCount}) go on working. If this person may know one, revoke it
-          in Keys.
+          Keys without a known issuer ({unknownCount}), for example of the first start, go on working. If this
+          person may know one, revoke it in Keys.
         </p>
       ) : null}
     </>

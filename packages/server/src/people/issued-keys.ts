@@ -59,12 +59,13 @@ function findIssued(queryable: Queryable, accountId: string, personId: string): 
     order by keys.created_at, keys.id`);
 }
 
-/** Of the projects that the caller sees. */
+/** Of the projects that the caller sees. Publishable keys are public, and a deleted project has no key that works. */
 async function countUnknown(queryable: Queryable, { accountId, projects }: AccountCaller): Promise<number> {
   const [row] = await queryable.query<{ count: number }>(sql`
-    select count(*)::int as count from keys
-    where account_id = ${accountId} and issued_by is null and ${isWorking}
-      and (project_id is null or ${projects === null} or project_id = any (${[...(projects ?? [])]}::text[]))`);
+    select count(*)::int as count from keys left join projects on projects.id = keys.project_id
+    where keys.account_id = ${accountId} and keys.issued_by is null and keys.kind <> 'publishable' and ${isWorking}
+      and (keys.project_id is null or projects.deleted_at is null
+        and (${projects === null} or keys.project_id = any (${[...(projects ?? [])]}::text[])))`);
   return row?.count ?? 0;
 }
 
