@@ -4,6 +4,25 @@ import { clip, RowhouseError } from './rowhouse-error.ts';
 /** Ranges in a hint: the last ones. */
 const maxChoices = 3;
 
+/** What can be restored. */
+type Range = { from: Date; to: Date };
+
+/** Oldest first. `choices`: for a hint; empty if there are none. */
+function describeRanges(ranges: readonly Range[]) {
+  const restorable = ranges.map(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() }));
+  return {
+    choices: restorable
+      .slice(-maxChoices)
+      .map(({ from, to }) => `from ${from} to ${to}`)
+      .join(', or '),
+    details: {
+      oldest_restorable: restorable[0]?.from ?? null,
+      newest_restorable: restorable.at(-1)?.to ?? null,
+      restorable,
+    },
+  };
+}
+
 /** A move that meets it goes on in another way. */
 export class ExportLocked extends RowhouseError {
   constructor(cause: unknown) {
@@ -162,23 +181,29 @@ export const dumpErrors = {
   backupFailed: (message: string, hint: string, cause: unknown) =>
     new RowhouseError('backup_failed', message, { hint, cause }),
   /** `ranges`: what can be restored, oldest first. `at`: null for the last moment of all. */
-  restoreOutOfRange: (at: Date | null, ranges: readonly { from: Date; to: Date }[]) => {
-    const restorable = ranges.map(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() }));
-    const choices = restorable.map(({ from, to }) => `from ${from} to ${to}`);
+  restoreOutOfRange: (at: Date | null, ranges: readonly Range[]) => {
+    const { details, choices } = describeRanges(ranges);
     return new RowhouseError(
       'conflict',
       at ? `The state of ${at.toISOString()} is not in the backups.` : 'No backup can be restored.',
       {
-        hint:
-          choices.length > 0
-            ? `Choose a time ${choices.slice(-maxChoices).join(', or ')}.`
-            : 'There is no complete backup yet. The operator can start one: rowhouse backup now.',
-        details: {
-          retryable: false,
-          oldest_restorable: restorable[0]?.from ?? null,
-          newest_restorable: restorable.at(-1)?.to ?? null,
-          restorable,
-        },
+        hint: choices
+          ? `Choose a time ${choices}.`
+          : 'There is no complete backup yet. The operator can start one: rowhouse backup now.',
+        details: { retryable: false, ...details },
+      },
+    );
+  },
+  /** The newest changes cannot be stored now. `ranges`: as above. */
+  restoreNotStored: (at: Date, ranges: readonly Range[]) => {
+    const { details, choices } = describeRanges(ranges);
+    return new RowhouseError(
+      'conflict',
+      `The state of ${at.toISOString()} is not in the backups yet: the service cannot store the newest changes at the moment.`,
+      {
+        retryAfterS: 60,
+        hint: `Retry in a minute${choices ? `, or choose a time ${choices}` : ''}. The operator finds the cause with rowhouse doctor.`,
+        details: { retryable: true, ...details },
       },
     );
   },

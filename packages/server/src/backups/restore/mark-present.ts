@@ -6,7 +6,7 @@ import { errors } from '../../errors.ts';
 import { parseLsn } from '../../postgres/lsn.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Backups } from '../backups.ts';
-import { doubtMs, findRestorable, rangesOf } from '../restorable.ts';
+import { doubtMs, findRestorable, type Restorable, rangesOf } from '../restorable.ts';
 import { findSlot } from '../slot.ts';
 
 const lookMs = 100;
@@ -59,10 +59,18 @@ export async function untilStored(
   }
 }
 
-/** For a storage that is unavailable: earlier moments are in it. Rejects with a conflict that names the newest time. */
-export async function checkStored(backups: Backups, target: Date): Promise<void> {
+/** For a storage that is unavailable: earlier moments are in it. Rejects with a conflict that names what certainly is. */
+export async function checkStored(backups: Pick<Backups, 'look'>, target: Date): Promise<void> {
   const { restorable } = await backups.look();
   const found = findRestorable(restorable, target);
-  if (found && (found.isClosed || target.getTime() <= found.storedAt.getTime() - doubtMs)) return;
-  throw errors.restoreOutOfRange(target, rangesOf(restorable));
+  if (found && (found.isClosed || target <= certainEnd(found))) return;
+  const certain = restorable
+    .map((one) => (one.isClosed ? one : { ...one, storedAt: certainEnd(one) }))
+    .filter(({ tip, storedAt }) => storedAt >= new Date(tip.ended_at));
+  throw errors.restoreNotStored(target, rangesOf(certain));
+}
+
+/** What was committed before it is stored, whatever the clocks of PostgreSQL and of the storage say. */
+function certainEnd({ storedAt }: Restorable): Date {
+  return new Date(storedAt.getTime() - doubtMs);
 }
