@@ -25,8 +25,6 @@ const lookMs = 30_000;
 
 const options = {
   statement_timeout: '0',
-  // A session that waits for a lock blocks every later request for it.
-  lock_timeout: '2000',
   idle_in_transaction_session_timeout: '0',
   search_path: 'pg_catalog',
   maintenance_work_mem: '32MB',
@@ -46,26 +44,33 @@ const options = {
 };
 
 /** Startup options take precedence over what the role has set for itself with ALTER ROLE. */
-function settingsOn({ userSettings }: Server) {
+function settingsOn({ userSettings }: Server, lockMs: number) {
+  const more = { client_min_messages: 'error', lock_timeout: String(lockMs) };
   return {
     application_name: 'rowhouse',
-    options: startupOptions({ ...userSettings.current(), ...options, client_min_messages: 'error' }),
+    options: startupOptions({ ...userSettings.current(), ...options, ...more }),
   };
 }
+
+/** A session that waits for a lock blocks every later request for it. */
+const usualLockMs = 2_000;
 
 type Options = {
   /** Cancels the running statement. */
   signal?: AbortSignal;
   /** With the service's own role: only for PostgreSQL's own tables, where no code of the project runs. */
   asService?: boolean;
+  /** How long to wait for a lock. */
+  lockMs?: number;
 };
 
 export async function openMaintenanceSession(
   server: Server,
   login: ProjectLogin,
-  { signal, asService = false }: Options = {},
+  { signal, asService = false, lockMs = usualLockMs }: Options = {},
 ): Promise<MaintenanceSession> {
-  const session = await (asService ? openAsService(server, login) : open(server, login));
+  const settings = settingsOn(server, lockMs);
+  const session = await (asService ? openAsService(server, login, settings) : open(server, login, settings));
   const terminate = ({ pid }: Session) => {
     session.destroy();
     server.maintenance.query(sql`select pg_terminate_backend(${pid})`).catch(() => {});
@@ -82,14 +87,16 @@ export async function openMaintenanceSession(
   };
 }
 
-function openAsService(server: Server, { id }: ProjectLogin): Promise<Session> {
-  return Session.open({ ...server.address, database: databaseOf(id) }, settingsOn(server)).catch((error) => {
+type Settings = ReturnType<typeof settingsOn>;
+
+function openAsService(server: Server, { id }: ProjectLogin, settings: Settings): Promise<Session> {
+  return Session.open({ ...server.address, database: databaseOf(id) }, settings).catch((error) => {
     throw errors.unavailable(error);
   });
 }
 
-async function open(server: Server, login: ProjectLogin): Promise<Session> {
-  const start = (as: ProjectLogin) => Session.open(loginOf(server, as), settingsOn(server));
+async function open(server: Server, login: ProjectLogin, settings: Settings): Promise<Session> {
+  const start = (as: ProjectLogin) => Session.open(loginOf(server, as), settings);
   try {
     return await start(login);
   } catch (error) {

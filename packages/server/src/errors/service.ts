@@ -33,6 +33,16 @@ export const serviceErrors = {
         cause,
       },
     ),
+  /** Its database is being copied or exchanged, and the request has waited for as long as it could. */
+  projectPaused: () =>
+    new RowhouseError(
+      'unavailable',
+      'The project is paused while it is copied or moved. Nothing was changed.',
+      {
+        retryAfterS: 5,
+        hint: 'Retry in a few seconds. GET /api/dbaas/v2/jobs shows how far it is.',
+      },
+    ),
   outcomeUnknown: (cause: unknown, message = 'The connection to PostgreSQL was lost during the change.') =>
     new RowhouseError('outcome_unknown', message, {
       retryAfterS: 1,

@@ -36,10 +36,20 @@ export const userErrors = {
   usersLocked: (cause: unknown) =>
     new RowhouseError(
       'unavailable',
-      'A transaction of the project holds a lock on its users. Nothing was changed.',
+      'Another transaction holds a lock on the users of the project. Nothing was changed.',
       {
         retryAfterS: 1,
-        hint: 'Retry later. If this persists, look for a long or open transaction that uses auth.users, for example on a direct connection.',
+        hint: 'Retry later. If this persists, look for a long or open transaction that uses auth.users, for example on a direct connection, or wait until a compaction has ended.',
+        cause,
+      },
+    ),
+  usersTooSlow: (timeoutMs: number, cause: unknown) =>
+    new RowhouseError(
+      'unavailable',
+      `PostgreSQL needed more than ${timeoutMs / 1_000} s for this user. Nothing was changed.`,
+      {
+        retryAfterS: 1,
+        hint: 'Retry later. If this persists, look for long transactions that use auth.users, and for the load of the server.',
         cause,
       },
     ),

@@ -9,6 +9,8 @@ const lookUpTimeoutMs = 10_000;
 
 type Options = {
   timeoutMs?: number;
+  /** How long it may wait until it begins. Left out: that is part of `timeoutMs`. */
+  patienceMs?: number;
   /** It calls nothing that the project defined. */
   isPlain?: boolean;
   /** Runs before it, in the same transaction. */
@@ -29,10 +31,9 @@ export function ask(
   parameters: (string | null)[],
   options: Options = {},
 ): Promise<string | null> {
-  const { timeoutMs = lookUpTimeoutMs, ...question } = options;
+  const { timeoutMs = lookUpTimeoutMs, patienceMs, ...question } = options;
   const { isPlain = true, readOnly = false } = question;
   const use = !isPlain ? 'any' : readOnly ? 'read' : 'plain';
-  return withSession(deps, project, { reader: noReader(), timeoutMs, use }, (exclusive) =>
-    exclusive.ask(query, parameters, question),
-  );
+  const terms = { reader: noReader(), timeoutMs, use, patienceMs } as const;
+  return withSession(deps, project, terms, (exclusive) => exclusive.ask(query, parameters, question));
 }

@@ -145,13 +145,16 @@ function isWorthRewriting(bytes: number, rows: number, last?: { bytes: number; r
   return bytes > last.bytes * (17 / 16) + 64 * 1024 || rows < last.rows * (15 / 16);
 }
 
+/** Statements on users wait for 3 s (session-settings.ts): for a rewrite that waits, and then for the rewrite itself. */
+const oursLockMs = 500;
+
 /** For tables that the project's role may not vacuum. They run no code of the project. */
 async function asService(
   server: Server,
   project: ProjectLogin,
   act: (maintenanceSession: MaintenanceSession) => Promise<void>,
 ): Promise<void> {
-  const service = await openMaintenanceSession(server, project, { asService: true });
+  const service = await openMaintenanceSession(server, project, { asService: true, lockMs: oursLockMs });
   try {
     await act(service);
   } finally {

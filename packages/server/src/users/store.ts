@@ -2,6 +2,7 @@
 // value.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
 import { ownSize, sizeCheck, withHeadroom } from '../query/admission.ts';
 import { fateOf, isOverLimit, wasRaised } from '../query/exchange/failures.ts';
 import { noReader } from '../query/exchange/reader.ts';
@@ -59,7 +60,13 @@ export const lockById = lockUser('id = $1::uuid');
 export const lockByEmail = lockUser('email_key = $1::text');
 export const lockByCode = lockUser('id = (select user_id from auth.codes where hash = $1::bytea)');
 
+/** In the database. */
 const timeoutMs = 5_000;
+/**
+ * For its turn among the writers of a full project, while the project is paused, and for a session. Together with `timeoutMs` and
+ * the time that space is reclaimed for, this is less than a request may take.
+ */
+const patienceMs = 15_000;
 
 /** These statements add rows, and can be repeated: one that was rolled back had no effect. */
 const adding = {
@@ -75,18 +82,23 @@ export function openUserStore(query: QueryDeps): UserStore {
   };
   return {
     ask: async (context, text, params, lock) => {
-      const options = { timeoutMs, first: firstOf(lock), changes: true };
+      const options = { timeoutMs, patienceMs, first: firstOf(lock), changes: true };
       return parse(await ask(query, loginOf(context), text, [...params], options).catch(throwExplained));
     },
     add: async (context, text, params, lock) => {
       const project = projectLogin(context);
       const reader = noReader();
       const answer = withHeadroom(admission, { project, growth: adding, reader }, (measure, supervise) =>
-        withSession(query, loginOf(context), { reader, timeoutMs, use: 'plain', supervise }, async (work) => {
-          const own = await ownSize(work, measure);
-          const last = measure ? sizeCheck(measure, own) : [];
-          return work.ask(text, [...params], { first: firstOf(lock), last, changes: true });
-        }),
+        withSession(
+          query,
+          loginOf(context),
+          { reader, timeoutMs, patienceMs, use: 'plain', supervise },
+          async (work) => {
+            const own = await ownSize(work, measure);
+            const last = measure ? sizeCheck(measure, own) : [];
+            return work.ask(text, [...params], { first: firstOf(lock), last, changes: true });
+          },
+        ),
       );
       return parse(await answer.catch(throwExplained));
     },
@@ -101,7 +113,7 @@ export function openUserStore(query: QueryDeps): UserStore {
         const last = granted
           ? sizeCheck({ ...granted, ...wholeLimit, ceiling: granted.limit, pending }, null)
           : [];
-        const options = { timeoutMs, first: firstOf(lock), last, changes: true };
+        const options = { timeoutMs, patienceMs, first: firstOf(lock), last, changes: true };
         return ask(query, loginOf(context), text, [...params], options)
           .catch(async (error) => {
             throw isOverLimit(error) ? await headroom.refusal(projectId) : error;
@@ -141,12 +153,11 @@ function explain(error: unknown): unknown {
   if (fateOf(error) === 'uncertain') return errors.outcomeUnknown(error);
   // Raised by a trigger on a table that references users.
   if (wasRaised(error)) return error;
-  if (error.code === 'query_timeout' || error.sql?.state === lockNotAvailable)
-    return errors.usersLocked(error);
+  if (error.sql?.state === sqlstate.lockNotAvailable) return errors.usersLocked(error);
+  // Only what ran: nobody waits for a session, or at a pause, under this error.
+  if (error.code === 'query_timeout') return errors.usersTooSlow(timeoutMs, error);
   return error.sql ? errors.internal(error) : error;
 }
-
-const lockNotAvailable = '55P03';
 
 /** SQL for a row of auth.users in its wire format. */
 export function userJson(row: string): string {

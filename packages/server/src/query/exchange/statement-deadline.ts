@@ -60,12 +60,13 @@ export class StatementDeadline implements Clock {
     reader: Reader,
     timeoutMs: number,
     terminate: (session: Session, waitMs?: number) => void,
+    since = reader.startedAt,
   ) {
     this.session = session;
     this.reader = reader;
     this.timeoutMs = timeoutMs;
     this.terminate = terminate;
-    this.endsAt = reader.startedAt + timeoutMs;
+    this.endsAt = since + timeoutMs;
     active.add(this);
     ticking ??= setInterval(tick, tickMs);
   }

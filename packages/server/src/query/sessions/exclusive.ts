@@ -41,7 +41,14 @@ import {
 
 export type ExclusiveDeps = { sessions: ProjectSessions; profiles: StatementProfiles };
 /** A session in which an acting user ran a statement is always reset: no user finds traces of another. */
-export type SessionTerms = { reader: Reader; timeoutMs: number; use: SessionUse; supervise?: Supervise };
+export type SessionTerms = {
+  reader: Reader;
+  timeoutMs: number;
+  use: SessionUse;
+  supervise?: Supervise;
+  /** How long it may wait until it begins, since its reader started. Left out: all the time is part of `timeoutMs`. */
+  patienceMs?: number | undefined;
+};
 type Question = {
   isPlain?: boolean;
   first?: readonly Command[];
@@ -56,10 +63,10 @@ export type Supervise = (stop: (because: RowhouseError, patienceMs?: number) => 
 export async function withSession<T>(
   { sessions, profiles }: ExclusiveDeps,
   project: ProjectLogin,
-  { reader, timeoutMs, supervise, use: wanted }: SessionTerms,
+  { reader, timeoutMs, supervise, use: wanted, patienceMs }: SessionTerms,
   use: (exclusive: ExclusiveSession) => Promise<T>,
 ): Promise<T> {
-  if (sessions.gate.isClosed(project.id)) await passGate(sessions, project, reader, timeoutMs);
+  if (sessions.gate.isClosed(project.id)) await passGate(sessions, project, reader, timeoutMs, patienceMs);
   if (reader.isGone) throw noteFate(hungUp(), 'undone');
   const purpose = project.actingUser === undefined ? wanted : 'any';
   const idle = purpose === 'any' ? null : sessions.takeIdle(project, purpose);
@@ -69,14 +76,15 @@ export async function withSession<T>(
   try {
     // The caller may have hung up while the request waited for the session.
     if (reader.isGone) throw noteFate(hungUp(), 'undone');
-    if (performance.now() >= reader.startedAt + timeoutMs)
-      throw noteFate(errors.queryTimeout(timeoutMs), 'undone');
+    if (performance.now() >= reader.startedAt + (patienceMs ?? timeoutMs))
+      throw noteFate(patienceMs === undefined ? errors.queryTimeout(timeoutMs) : noSession(), 'undone');
     endSupervision = supervise?.((because, patienceMs) => deadline?.stop(because, patienceMs));
   } catch (error) {
     sessions.release(project, session, 'none');
     throw error;
   }
-  deadline = new StatementDeadline(session, reader, timeoutMs, sessions.terminate);
+  const since = patienceMs === undefined ? reader.startedAt : performance.now();
+  deadline = new StatementDeadline(session, reader, timeoutMs, sessions.terminate, since);
   const exclusive = new ExclusiveSession({ sessions, profiles }, project, session, deadline);
   try {
     return await use(exclusive);
@@ -107,15 +115,23 @@ export async function withSession<T>(
   }
 }
 
+function noSession(): RowhouseError {
+  return errors.overloaded('Too many statements are waiting.', 1);
+}
+
 /** Waits while the project is paused, as long as the request has time. */
 export async function passGate(
   { gate }: ProjectSessions,
   { id }: ProjectLogin,
   reader: Reader,
   timeoutMs: number,
+  patienceMs?: number,
 ): Promise<void> {
-  if (!(await gate.pass(id, reader.startedAt + timeoutMs - performance.now())))
-    throw noteFate(errors.queryTimeout(timeoutMs), 'undone');
+  if (await gate.pass(id, reader.startedAt + (patienceMs ?? timeoutMs) - performance.now())) return;
+  throw noteFate(
+    patienceMs === undefined ? errors.queryTimeout(timeoutMs) : errors.projectPaused(),
+    'undone',
+  );
 }
 
 /** What one request can do in its session. */
