@@ -10,7 +10,7 @@ import { startEmbedded } from '../src/engine/embedded.ts';
 import { parseDatabaseUrl } from '../src/engine/external.ts';
 import { asPattern, cutSection, fleetSteps, runConsole } from './console-sessions.ts';
 import { openSecondProcess, openTestService, until } from './helpers.ts';
-import { openPatroni } from './patroni.ts';
+import { openPatroni, untilRejoined, untilReplaced } from './patroni.ts';
 import { freePort, newDataFolder } from './process.ts';
 import { environment, root } from './toolchains.ts';
 import { startLedger } from './write-ledger.ts';
@@ -102,11 +102,8 @@ test.skipIf(!cluster)(
       await grows();
       gaps[what] = Math.round(ledger.longestGapMs());
     };
-    const rejoins = (name: string) =>
-      until(`${name} is a standby`, () => cluster.isReplica(name), 3 * minutes);
-    const next = async (old: string) => {
-      await until('another one is the primary', async () => (await cluster.primary()) !== old, 2 * minutes);
-    };
+    const rejoins = (name: string) => untilRejoined(cluster, name);
+    const next = async (old: string) => void (await untilReplaced(cluster, old));
 
     const one = await cluster.primary();
     await during('PostgreSQL killed', async () => {

@@ -1,5 +1,6 @@
 // A cluster of Patroni for a test, or a visible reason why there is none. scripts/patroni-cluster.mjs runs it.
 import path from 'node:path';
+import { until } from './helpers.ts';
 import { root } from './toolchains.ts';
 
 export type PatroniCluster = {
@@ -37,3 +38,11 @@ export async function openPatroni(
   console.warn(`SKIPPED: ${cluster}, so ${without}.`);
   return null;
 }
+
+const minutes = 60_000;
+
+export const untilReplaced = (cluster: PatroniCluster, old: string) =>
+  until('another one is the primary', async () => (await cluster.primary()) !== old, 2 * minutes);
+
+export const untilRejoined = (cluster: PatroniCluster, name: string) =>
+  until(`${name} is a standby`, () => cluster.isReplica(name), 3 * minutes);
