@@ -8,6 +8,7 @@ import { errors, RowhouseError } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
 import type { Changed } from '../tables/changes.ts';
+import { mayCopy, UnparsedRows } from '../tables/import/array-rows.ts';
 import { hasRepeated } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { respondWithError } from './error-response.ts';
@@ -65,8 +66,9 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
     if (name === undefined) return null;
     if (method === 'POST') {
       const run: Run = (caller, project, body, reader) => {
-        const row = parseJsonBody(body, { exactNumbers: true });
-        return answerInsert(deps, caller, { project, name, rawQuery: query, reader }, row);
+        const parse = () => parseJsonBody(body, { exactNumbers: true });
+        const rows = mayCopy(query, body) ? new UnparsedRows(body, async () => parse()) : parse();
+        return answerInsert(deps, caller, { project, name, rawQuery: query, reader }, rows);
       };
       return { slug, route: tableRoute, status: 201, run };
     }

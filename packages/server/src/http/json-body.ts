@@ -7,6 +7,7 @@ import { errors } from '../errors.ts';
 import { turn } from '../postgres/fair-reads.ts';
 import { parseJsonText, readWellFormed } from '../query/json/json-text.ts';
 import { LargeSyntaxError, parseLargeJson, sliceBytes } from '../query/json/large-json.ts';
+import { UnparsedRows } from '../tables/import/array-rows.ts';
 import { BodyMemory, noteResponse, readBody } from './body-memory.ts';
 
 /** Parses bodies of this content type as JSON. */
@@ -22,7 +23,9 @@ async function parseBody(request: FastifyRequest, payload: Readable): Promise<un
   checkEncoding(request.headers);
   const memory = new BodyMemory(request);
   const bytes = await readBody(request, payload, memory);
-  return bytes.length > sliceBytes ? parseLargeBody(bytes, memory, config) : parseJsonBody(bytes, config);
+  const parse = async () =>
+    bytes.length > sliceBytes ? parseLargeBody(bytes, memory, config) : parseJsonBody(bytes, config);
+  return config.takesUnparsed?.(request, bytes) ? new UnparsedRows(bytes, parse) : parse();
 }
 
 /** Like `parseJsonBody`, in slices, so that other requests are served in between. */
@@ -48,6 +51,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Parse numbers that a double cannot represent as ExactNumber, for values that go to PostgreSQL. */
     exactNumbers?: boolean;
+    /** Whether the route gets this body as UnparsedRows. */
+    takesUnparsed?: (request: FastifyRequest, bytes: Buffer) => boolean;
   }
 }
 

@@ -21,6 +21,7 @@ import type { RowFormat } from '../query/rows-only.ts';
 import type { Table } from '../tables/catalog/catalog.ts';
 import { type Changed, deleteRows, insertRows, updateRows } from '../tables/changes.ts';
 import { withoutHidden } from '../tables/hidden-tables.ts';
+import { mayCopy } from '../tables/import/array-rows.ts';
 import { type ImportFormat, importRows } from '../tables/import/import.ts';
 import { readPage, readRows } from '../tables/pages.ts';
 import { type Action, requireGrants, requireRowSecurity } from '../tables/row-security.ts';
@@ -115,6 +116,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       config: {
         action: 'projects.write',
         exactNumbers: true,
+        takesUnparsed: (request, bytes) => mayCopy(queryOf(request), bytes),
         acceptsToken: true,
         readsStandbys: true,
         notesChanges: true,

@@ -5,10 +5,13 @@ import type { FrontendMessages } from './frontend-messages.ts';
 import type { ServerError } from './server-error.ts';
 import { type Receiver, type Session, silent } from './session.ts';
 
+/** A statement that is prepared, or becomes so: `text` null means that PostgreSQL knows it. */
+type NamedStatement = Readonly<{ name: string; text: string | null }>;
+
 export type CopyInOptions = Readonly<{
   session: Session;
   /** Statements before and after the COPY. They are sent without waiting for each other's results. */
-  before: readonly string[];
+  before: readonly (string | NamedStatement)[];
   text: string;
   after: Readonly<{ count: number; write(out: FrontendMessages): void }>;
   /** Each piece is copied at once. The source is never closed; reading simply stops. */
@@ -76,7 +79,11 @@ export class CopyIn {
 
   run(): Promise<CopyEnd> {
     const { session, before, text } = this.options;
-    for (const statement of [...before, text]) session.out.parse('', statement).bind('', []).execute(0);
+    for (const statement of [...before, text]) {
+      const named = typeof statement === 'string' ? { name: '', text: statement } : statement;
+      if (named.text !== null) session.out.parse(named.name, named.text);
+      session.out.bind(named.name, []).execute(0);
+    }
     // No Sync yet: once PostgreSQL reads rows, it would skip the Sync and then wait for another.
     session.out.flush();
     return new Promise((resolve) => {

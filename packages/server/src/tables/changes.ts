@@ -13,6 +13,8 @@ import { runCompiled } from '../query/run.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { seesAll, withoutHidden } from './hidden-tables.ts';
+import { mayCopy, readArrayRows, UnparsedRows } from './import/array-rows.ts';
+import { canCopyArray, copyArray } from './import/copy-array.ts';
 import { type ChangeRequest, readChangeRequest, readWord } from './request/request.ts';
 import { explainRefusal } from './row-security.ts';
 import { unknownName } from './sql/allowed-names.ts';
@@ -36,7 +38,38 @@ type Change = Readonly<{
 
 type Writes = Readonly<{ tables: readonly Table[]; writes: readonly CompiledWrite[] }>;
 
-export async function insertRows(deps: TableDeps, call: TableCall, body: unknown): Promise<Changed> {
+/** `sent`: the body, or `UnparsedRows`. */
+export async function insertRows(deps: TableDeps, call: TableCall, sent: unknown): Promise<Changed> {
+  if (sent instanceof UnparsedRows) {
+    const copied = await copyRows(deps, call, sent.bytes);
+    return copied ?? insertParsed(deps, call, await sent.parse());
+  }
+  return insertParsed(deps, call, sent);
+}
+
+/** null: they cannot be copied, and nothing has happened. */
+async function copyRows(deps: TableDeps, call: TableCall, bytes: Buffer): Promise<Changed | null> {
+  const { project, rawQuery, reader, access } = call;
+  const table = mayCopy(rawQuery, bytes) ? await findCopyable(deps, call) : null;
+  const rows = table && (await inTurns(readArrayRows(table, bytes)));
+  if (!rows) return null;
+  const count = await copyArray(deps.query, { project, table, rows, reader, timeoutMs: access.timeoutMs });
+  if (count === null) return null;
+  return { answer: Buffer.from(`{"ok":true,"row_count":${count}}`), isNew: count > 0 };
+}
+
+/** The ordinary insert reports why a table cannot be used, and notices if it was an outdated one. */
+async function findCopyable(deps: TableDeps, { project, name, access }: TableCall): Promise<Table | null> {
+  try {
+    const table = await tablesOf(deps, project, access.maySee).get(name);
+    access.check([table]);
+    return canCopyArray(table, project) ? table : null;
+  } catch {
+    return null;
+  }
+}
+
+async function insertParsed(deps: TableDeps, call: TableCall, body: unknown): Promise<Changed> {
   const request = readChangeRequest(call.rawQuery, ['returning', 'on_conflict', 'resolution']);
   if (request.where.length > 0) {
     throw errors.invalidRequest(

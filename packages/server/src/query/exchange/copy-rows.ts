@@ -1,6 +1,7 @@
 // Imports a caller's rows into a table with COPY in one transaction, and turns its outcome into a result or an error.
 import { errors, RowhouseError } from '../../errors.ts';
 import { CopyIn } from '../../postgres/copy-in.ts';
+import { newStatement, type PreparedStatement } from '../../postgres/prepared-statements.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
 import { type Session, TooLargeError } from '../../postgres/session.ts';
 import type { Clock } from './answer-writer.ts';
@@ -11,6 +12,8 @@ import type { Stoppable } from './statement-deadline.ts';
 export type CopyInput = Readonly<{
   /** Checks that must pass before the COPY, in the same transaction. */
   before: readonly string[];
+  /** A further check behind those, which stays prepared. */
+  guard?: string;
   text: string;
   /** Ends the transaction. */
   after: readonly Command[];
@@ -22,16 +25,26 @@ export type CopyInput = Readonly<{
 
 export class CopyRows implements Stoppable {
   private readonly input: CopyInput;
+  private readonly session: Session;
   private readonly copy: CopyIn;
+  private readonly guard: PreparedStatement | null;
   private stoppedBy: RowhouseError | null = null;
   private clock: Clock | null = null;
 
   constructor(session: Session, input: CopyInput) {
     this.input = input;
+    this.session = session;
+    const { guard = null } = input;
+    const known = guard === null ? undefined : session.statements.get(guard);
+    this.guard = guard === null ? null : (known ?? newStatement());
     this.copy = new CopyIn({
       session,
       // Not the role's default: `before` must see the state that is current once its locks are held.
-      before: ['begin isolation level read committed', ...input.before],
+      before: [
+        'begin isolation level read committed',
+        ...input.before,
+        ...(this.guard ? [{ name: this.guard.name, text: known ? null : guard }] : []),
+      ],
       text: input.text,
       after: { count: input.after.length, write: (out) => writeCommands(out, input.after) },
       source: input.source,
@@ -55,6 +68,7 @@ export class CopyRows implements Stoppable {
   async run(): Promise<number> {
     const status = await this.copy.run();
     const { failure, sourceFailure, isSent, isComplete, tag } = this.copy;
+    this.keepGuard(failure === null);
     if (status === 'idle' && isComplete) return Number(tag.replace('COPY ', ''));
     if (status instanceof TooLargeError) {
       // The message quotes the value before it names the position, so the position is unknown.
@@ -71,6 +85,14 @@ export class CopyRows implements Stoppable {
     const reason = this.input.explain(failure, this.copy.hasBegun);
     if (this.copy.isCopied && saysOverLimit(failure)) noteOverLimit(reason);
     throw new StatementFailed(reason, status);
+  }
+
+  /** Whether it was parsed before a failure is not known: closing an unknown one does no harm. */
+  private keepGuard(isParsed: boolean): void {
+    const { guard, session, input } = this;
+    if (!guard || input.guard === undefined || !session.isUsable) return;
+    if (isParsed) session.statements.keep(input.guard, guard);
+    else session.statements.close(input.guard, guard);
   }
 }
 

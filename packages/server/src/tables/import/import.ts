@@ -174,7 +174,11 @@ function recordGuards(columns: readonly Column[]): string[] {
   return [...guards];
 }
 
-function leavesOf({ isPlainToWrite, usesSequences, references }: Table): 'plain' | 'sequences' | 'rows' {
+export function leavesOf({
+  isPlainToWrite,
+  usesSequences,
+  references,
+}: Table): 'plain' | 'sequences' | 'rows' {
   // Referenced tables can change without a new version of this table.
   if (!isPlainToWrite || references.length > 0) return 'rows';
   return usesSequences ? 'sequences' : 'plain';

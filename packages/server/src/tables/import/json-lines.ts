@@ -119,7 +119,11 @@ async function* toCopyPieces(
   } while (await lines.next());
 }
 
-function toRow(row: Record<string, unknown>, columns: readonly ImportColumn[], number: number): string {
+export function toRow(
+  row: Record<string, unknown>,
+  columns: readonly ImportColumn[],
+  number: number,
+): string {
   return `${columns.map((column) => toCopyValue(row[column.name], column, number)).join('\t')}\n`;
 }
 

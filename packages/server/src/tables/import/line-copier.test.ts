@@ -138,6 +138,49 @@ describe('another line is declined', () => {
   });
 });
 
+describe('an object in an array', () => {
+  const end = (text: string, columns = [text0], stop = Buffer.byteLength(text)) => {
+    const copier = new LineCopier(columns, { normalizesJson: true });
+    const at = copier.addObject(Buffer.from(text), 0, stop);
+    return [at, Buffer.concat(copier.take()).toString()];
+  };
+  const text0 = text('a');
+
+  it('is copied up to its end', () => {
+    expect(end('{"a":1},{"a":2}]')).toEqual([7, '1\n']);
+    expect(end('{\n  "a" :\t"x"\r\n}\n]')).toEqual([16, 'x\n']);
+  });
+
+  it('is declined if it ends too late', () => {
+    const line = '{"a":"xyz"}';
+    for (let stop = 0; stop < line.length; stop++) expect(end(line, [text0], stop)).toEqual([-1, '']);
+  });
+
+  it.each([
+    '{"n":15}',
+    '[-1.25,0.5]',
+    '["1.50","e5"]',
+    '[true,false,null]',
+    '[12345678901234567890]',
+    '[1.05,10]',
+  ])('%j is copied as JSON', (value) => {
+    expect(end(`{"a":${value}}`, [json('a')])[1]).toBe(`${value}\n`);
+  });
+
+  it.each([
+    '[1.0]',
+    '[1.50]',
+    '{"n":10.10}',
+    '[1e2]',
+    '[1E2]',
+    '[1.5e2]',
+    '[0.1234567890123456]',
+    '[1234567890.123456]',
+  ])('%j is declined as JSON, because JavaScript writes it differently', (value) => {
+    expect(end(`{"a":${value}}`, [json('a')])).toEqual([-1, '']);
+  });
+});
+
 describe('many lines', () => {
   it('leave no trace of a declined one', () => {
     const copier = new LineCopier([text('a'), text('b')]);
