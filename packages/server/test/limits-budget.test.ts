@@ -1,5 +1,6 @@
 // Inserts near the limit that run without a size check, and which ones do.
 import { randomBytes, randomInt } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
@@ -267,6 +268,17 @@ describe('near the limit', () => {
     expect(grants.count - before, 'the first one found out').toBeLessThanOrEqual(1);
     await project.fine('drop trigger note on t');
     await untilGranted(grants, insert);
+  });
+
+  it('the first insert after a pause gets its session to itself, and no other is opened beside it', async () => {
+    const idle = await newSmallProject(rowhouse, 200);
+    await idle.fine('create table t (a int)');
+    // Known to be short by now.
+    expect((await idle.add('t', { a: 1 })).status).toBe(201);
+    await sleep(2_500);
+    expect((await idle.add('t', { a: 2 })).status).toBe(201);
+    const { server, query } = rowhouse.service.deps;
+    expect(query.sessions.pidsOf(idle.id, server.id)).toHaveLength(1);
   });
 
   it('is far from the limit for nobody else', async () => {

@@ -14,6 +14,7 @@ it('makes PostgreSQL reachable from this machine only, durable, and fair to all 
     client_connection_check_interval: '1s',
     recovery_init_sync_method: 'syncfs',
     max_parallel_workers_per_gather: '0',
+    shared_preload_libraries: 'plpgsql',
   });
   expect(Number(options.max_locks_per_transaction)).toBeGreaterThanOrEqual(512);
   for (const risky of ['fsync', 'full_page_writes', 'synchronous_commit'])

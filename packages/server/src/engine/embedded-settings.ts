@@ -54,6 +54,8 @@ export function embeddedSettings(machine: Machine, port: number, connections: nu
     max_parallel_workers_per_gather: '0',
     max_parallel_maintenance_workers: '0',
     jit: 'off',
+    // Every session of a project calls a function in PL/pgSQL. Otherwise each new process would load the library by itself.
+    shared_preload_libraries: 'plpgsql',
 
     // Projects can be moved to other servers without a long pause. It adds 0.2–1.0 % to the WAL.
     wal_level: 'logical',

@@ -115,6 +115,8 @@ const page = 8192;
 /** From a measurement to the end of the statement that was cancelled because of it, on a busy machine. */
 const reactionMs = 64;
 const tickMs = 10;
+/** A measurement that is older does not tell whether the project is near its limit: it was idle since. */
+const knownMs = 2_000;
 /** How much the catalog can grow while something shrinks. */
 const slack = 64 * 1024;
 const creep = mb;
@@ -348,7 +350,8 @@ export function openHeadroom(options: Options): Headroom {
     },
     isNear: (projectId) => {
       const project = projects.get(projectId);
-      return project !== undefined && !isFar(project, performance.now());
+      const now = performance.now();
+      return project !== undefined && now - project.at < knownMs && !isFar(project, now);
     },
     grant: (projectId, bound) => {
       const project = feed.isAlone() ? projects.get(projectId) : undefined;
