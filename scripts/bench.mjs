@@ -8,6 +8,7 @@ import { root, setup } from './setup.mjs';
 const suites = [
   'projects',
   'query',
+  'beside',
   'tables',
   'console',
   'console-start',
