@@ -30,7 +30,7 @@ export type ProjectSessions = {
   acquire(project: ProjectLogin, use: SessionUse): Promise<Session>;
   /** An open idle session, or null. */
   takeIdle(project: ProjectLogin, use: 'read' | 'plain'): Session | null;
-  /** Opens a session for a request that will acquire one soon, if the project has none. */
+  /** Opens a session for a request that will acquire one soon, if the project has none. Never throws. */
   warm(project: ProjectLogin): void;
   /** Whether other projects wait for a session, or this one's sessions have to end. */
   isWanted(project: ProjectLogin): boolean;
@@ -240,12 +240,16 @@ export function openProjectSessions(
     },
     warm: (project) => {
       if (gate.isClosed(project.id)) return;
-      const { pool, open } = at(project);
-      pool.warm(poolKeyOf(project), {
-        open: () => open(project),
-        account: project.accountId,
-        isReusable: () => !gate.isClosed(project.id),
-      });
+      try {
+        const { pool, open } = at(project);
+        pool.warm(poolKeyOf(project), {
+          open: () => open(project),
+          account: project.accountId,
+          isReusable: () => !gate.isClosed(project.id),
+        });
+      } catch {
+        // The server is detached or was removed: the request finds out by itself.
+      }
     },
     isWanted: (project) => gate.isClosed(project.id) || at(project).pool.isWanted(poolKeyOf(project)),
     release: (project, session, leaves) => {
