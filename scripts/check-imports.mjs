@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
  */
 const order = [
   ['backup-url', 'check', 'database-url', 'loopback'],
-  ['errors', 'config', 'version', 'memory-budget', 'pause', 'later', 'account-turns'],
+  ['errors', 'config', 'version', 'memory-budget', 'pause', 'later', 'account-turns', 'timeout-signal'],
   ['log'],
   ['postgres'],
   ['control'],

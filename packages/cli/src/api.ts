@@ -3,6 +3,7 @@ import type { apiPrefix, ErrorBody } from '@rowhouse/api';
 import { type Command, Option } from 'commander';
 import { Failure, failure } from './failure.ts';
 import { type OutputOptions, waiting } from './output.ts';
+import { timeoutSignal } from './timeout-signal.ts';
 
 export type ApiOptions = OutputOptions & { url: string; key?: string };
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
@@ -185,7 +186,7 @@ async function send<T>(
     ...(body !== undefined && { body: JSON.stringify(body) }),
     // Following a redirect would turn a POST into a GET.
     redirect: 'manual',
-    signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]),
+    signal: AbortSignal.any([timeoutSignal(timeoutMs), ...(signal ? [signal] : [])]),
   };
   const work = fetch(url, request)
     .then(async (response) => ({ response, text: await response.text() }))

@@ -7,6 +7,7 @@ import { readAtMost } from './mcp/results.ts';
 import { type Answer, openMcpServer } from './mcp/server.ts';
 import type { ApiRequest } from './mcp/tools.ts';
 import { toJsonText } from './query/json/json-text.ts';
+import { timeoutSignal } from './timeout-signal.ts';
 import { version } from './version.ts';
 
 const { ROWHOUSE_URL: base = '', ROWHOUSE_API_KEY: key = '', ROWHOUSE_MCP_READ_ONLY: readOnly } = process.env;
@@ -30,7 +31,7 @@ async function callApi({ method, path, body }: ApiRequest, signal: AbortSignal):
       // A redirect would carry the key to another place.
       redirect: 'manual',
       // The service cancels the statement of a connection that is closed.
-      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+      signal: AbortSignal.any([signal, timeoutSignal(timeoutMs)]),
     });
     return await read(response);
   } catch (error) {

@@ -40,6 +40,8 @@ const copiesAt = async (copy: string, at?: Parameters<typeof asAdmin>[1]) =>
     at,
   );
 const make = async () => {
+  // A test that failed must not leave the server away to the others.
+  onTestFinished(mend);
   const project = await create();
   await query(project, 'create table notes (id int)');
   await query(project, 'insert into notes select generate_series(1, 1000)');

@@ -9,6 +9,7 @@ import type { Server, Servers } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
+import { timeoutSignal } from '../timeout-signal.ts';
 import { exportCsv } from './csv.ts';
 import { lockExport, refuseTraces, refuseWhileMoving } from './moving.ts';
 import { dumpByProgram, findNativeMajor, type ProgramEnvironment } from './native.ts';
@@ -75,7 +76,7 @@ export function openExports({
         await refuseWhileMoving(session, id);
         await refuseTraces(server, id);
       }
-      const overdue = AbortSignal.timeout(maxMs);
+      const overdue = timeoutSignal(maxMs);
       const signal = AbortSignal.any([closed, lost, overdue, stopping.signal]);
       const address = await ensureDumpRole(server, id);
       const sessionName = `rowhouse export ${randomBytes(6).toString('hex')}`;

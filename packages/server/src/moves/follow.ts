@@ -7,6 +7,7 @@ import type { Server } from '../engine/servers.ts';
 import { enableSubscription, readSync } from '../engine/subscription.ts';
 import { RowhouseError } from '../errors.ts';
 import type { Database } from '../postgres/database.ts';
+import { timeoutSignal } from '../timeout-signal.ts';
 import type { CopyOptions } from './copy.ts';
 import { fingerprint, SchemaChanged } from './fingerprint.ts';
 import { NotOnline } from './replicable.ts';
@@ -110,7 +111,7 @@ export async function waitForLag(options: CopyOptions, followed: Followed, watch
 /** In the pause, the sender starts again and reads the log from where the slot keeps it. */
 export async function shortenRestart(options: CopyOptions, followed: Followed): Promise<void> {
   const { from, to, signal } = options;
-  const late = AbortSignal.timeout(readyMs);
+  const late = timeoutSignal(readyMs);
   const bounded = { ...options, signal: AbortSignal.any([signal, late]) };
   try {
     await waitForLag(bounded, followed, unwatched);

@@ -16,6 +16,7 @@ import type { AccountCaller, OperatorCaller } from '../keys/caller.ts';
 import { findClosed } from '../projects/fence.ts';
 import { getProjectRow } from '../projects/find.ts';
 import type { ProjectRow } from '../projects/project.ts';
+import { timeoutSignal } from '../timeout-signal.ts';
 import { checkName, checkServers, checkSwaps, waitForExport } from './checks.ts';
 import { bringUpToDate, fillCopy, readerOf } from './copy.ts';
 import { SchemaChanged } from './fingerprint.ts';
@@ -235,7 +236,7 @@ async function switchOver(
     const isStillUnused = isUnused && (await isClosed());
     if (isUnused && !isStillUnused) checkPause(project, plan, { isClosed: false, maxPauseMs });
     const allowedMs = allowedPauseMs(isStillUnused, maxPauseMs);
-    const signal = AbortSignal.any([run.signal, AbortSignal.timeout(allowedMs)]);
+    const signal = AbortSignal.any([run.signal, timeoutSignal(allowedMs)]);
     const explain = (error: unknown) =>
       signal.aborted && !run.signal.aborted ? tooLong(allowedMs, isStillUnused) : notInUse(error);
     if (online)

@@ -10,6 +10,7 @@ import type { Server, Servers } from '../engine/servers.ts';
 import { openTurns } from '../engine/turns.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
+import { timeoutSignal } from '../timeout-signal.ts';
 import { compactTables, type Progress } from './compact-tables.ts';
 
 export { vacuumTables } from './vacuum.ts';
@@ -46,7 +47,7 @@ export function openCompactions({ control, servers, diskOf, onError }: Deps): Co
 
   const work = async ({ run, login, progress }: Running): Promise<void> => {
     let isMine = true;
-    const overdue = AbortSignal.timeout(maxMs);
+    const overdue = timeoutSignal(maxMs);
     const lost = new AbortController();
     const signal = AbortSignal.any([stopping.signal, overdue, lost.signal]);
     const heartbeat = async () => {

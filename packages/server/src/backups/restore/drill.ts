@@ -11,6 +11,7 @@ import { RowhouseError } from '../../errors.ts';
 import { AskError } from '../../postgres/ask.ts';
 import type { Address } from '../../postgres/database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { timeoutSignal } from '../../timeout-signal.ts';
 import type { Backups } from '../backups.ts';
 import { asDumpServer } from './dump-recovered.ts';
 import { type Fingerprint, fingerprint } from './fingerprint.ts';
@@ -86,7 +87,7 @@ export async function runDrill(
  * written out, or a table may give nothing for a long time: then nothing is known about the backups.
  */
 async function look(live: Address, { signal, touch }: Turn, server: Server): Promise<Fingerprint> {
-  const overdue = AbortSignal.timeout(maxLookMs);
+  const overdue = timeoutSignal(maxLookMs);
   const either = AbortSignal.any([signal, overdue]);
   return fingerprint(live, { signal: either, touch }).catch(async (error: unknown) => {
     const { reason } = signal;

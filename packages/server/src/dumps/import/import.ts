@@ -14,6 +14,7 @@ import type { AccountCaller, Caller } from '../../keys/caller.ts';
 import { checkLimit, createProject } from '../../projects/create.ts';
 import type { Headroom } from '../../quotas/headroom.ts';
 import { measure } from '../../quotas/sizes.ts';
+import { timeoutSignal } from '../../timeout-signal.ts';
 import { openArrivals } from './arrivals.ts';
 import { checkFirstBytes } from './first-bytes.ts';
 import { atPace, type Pace, uploadPace } from './pace.ts';
@@ -164,7 +165,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     run: JobRun,
   ): Promise<ImportReport> => {
     const server = servers.of(serverId);
-    const overdue = AbortSignal.timeout(maxMs);
+    const overdue = timeoutSignal(maxMs);
     const explain = (error: unknown) =>
       overdue.aborted && !run.signal.aborted ? errors.importTooLong(maxMs) : error;
     // The server of an import can send as slowly as it likes, and others wait for this turn.
