@@ -1,5 +1,5 @@
-// What one-row reads (Q1) and inserts (Q4) notice of other work in the same project: a client that reads 10,000 rows again
-// and again (Q3), and ten direct connections, idle and busy, which the service watches because of the limit.
+// One-row reads (Q1) and inserts (Q4) beside other work in the same project: a client that reads 10,000 rows again and
+// again (Q3), and ten direct connections, idle and busy, which the service watches because of the limit.
 // npm run bench -- beside [--quick] [--seconds 3] [--repeats 7] [--connections 32] [--write]. Needs wrk.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

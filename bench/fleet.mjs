@@ -1,5 +1,6 @@
-// Three servers behind one API process: what a request costs, compared with services that have one server each; and with
-// --before <folder>, one server compared with an earlier version (a compiled checkout).
+// Three servers behind one API process: what a request costs, compared with three services that have one server each (in
+// turn, and under load at the same time) and with three projects on one server; and with --before <folder>, one server
+// compared with an earlier version (a compiled checkout).
 // npm run bench -- fleet [--quick] [--seconds 5] [--turns 7] [--connections 8] [--before <folder>] [--write]. Needs wrk.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -78,7 +79,7 @@ async function startOne(name, script) {
   return { pid, port, service, postmasters: [postmasterOf(data)], projects: [service] };
 }
 
-/** The same with two further servers, and a project on each. */
+/** A service with three servers, and a project on each. */
 async function startFleet() {
   const fleet = await startOne('fleet');
   for (const name of ['db2', 'db3']) {
@@ -100,7 +101,7 @@ async function startFleet() {
   return fleet;
 }
 
-/** The same with two further projects on its only server. */
+/** A service with three projects on its only server. */
 async function startShared() {
   const shared = await startOne('shared');
   for (const name of ['p2', 'p3']) {
@@ -136,8 +137,12 @@ const header = [
 ];
 const [rows, atOnce, sharing] = [[], [], []];
 const tables = [
-  { title: 'Beside three services with one server each, under load at the same time', header, rows: atOnce },
-  { title: 'Beside three projects on one server', header, rows: sharing },
+  {
+    title: 'Compared with three services with one server each, under load at the same time',
+    header,
+    rows: atOnce,
+  },
+  { title: 'Compared with three projects on one server', header, rows: sharing },
 ];
 try {
   const fleet = await startFleet();
@@ -155,22 +160,24 @@ try {
       parallel: alone,
     };
     const { together, shared: ofOneServer, parallel, ...separate } = await compare(sides, load);
-    const mean = together.map((_, turn) => sum(Object.values(separate).map((list) => list[turn].us)) / 3);
+    const mean = together.map(
+      (_, turn) => sum(Object.values(separate).map((list) => list[turn].us)) / alone.length,
+    );
     const fleetUs = column(together, 'us');
     const cost = ratios(fleetUs, mean);
     rows.push([
       ...[load, perSecond(median(column(together, 'rate'))), median(fleetUs).toFixed(0)],
       ...[median(mean).toFixed(0), median(cost).toFixed(2), range(cost), '≤ 1.10'],
     ]);
-    for (const [anchors, list] of [
+    for (const [found, list] of [
       [atOnce, parallel],
       [sharing, ofOneServer],
     ]) {
-      const cost = ratios(fleetUs, column(list, 'us'));
-      anchors.push([
+      const times = ratios(fleetUs, column(list, 'us'));
+      found.push([
         ...[load, perSecond(median(column(together, 'rate'))), perSecond(median(column(list, 'rate')))],
         ...[median(fleetUs).toFixed(0), median(column(list, 'us')).toFixed(0)],
-        ...[median(cost).toFixed(2), range(cost)],
+        ...[median(times).toFixed(2), range(times)],
       ]);
     }
   }

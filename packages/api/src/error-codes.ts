@@ -106,7 +106,7 @@ export const errorCodes = {
   unavailable: {
     status: 503,
     meaning:
-      'PostgreSQL is unavailable, or a message could not be sent. Nothing was changed. Retry after Retry-After seconds.',
+      'PostgreSQL is unavailable, the project is paused or its users are locked, or a message could not be sent. Nothing was changed. Retry after Retry-After seconds.',
   },
   backup_failed: {
     status: 503,

@@ -126,7 +126,7 @@ describe('a large array without rows back', () => {
     expect(await run('select min(n), max(n), min(k) from defaults')).toEqual([
       { min: 1, max: 100, min_2: 'k' },
     ]);
-    // What the sequence did is not visible to the next request.
+    // The next request does not see the state of the sequence.
     const { body } = await rowhouse.call('POST', `/projects/${mine.slug}/query`, {
       key: mine.key,
       body: { query: 'select lastval()' },

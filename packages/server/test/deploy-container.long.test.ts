@@ -127,7 +127,7 @@ async function stop(id: string): Promise<void> {
   await podman('rm', id);
 }
 
-/** What the official image of Node.js contains, as far as Dockerfile uses it. */
+/** Makes an image with the parts of the official image of Node.js that Dockerfile uses. */
 async function makeBase(): Promise<void> {
   const [, release = ''] = /-(\w+)-slim$/.exec(base) ?? [];
   const files = path.join(place, 'base');

@@ -1,5 +1,5 @@
 // deploy/machine, as far as it can be checked without a container. reverse-proxies.test.ts runs its proxies,
-// deploy-image.long.test.ts what the image runs.
+// deploy-image.long.test.ts what the image runs, and deploy-container.long.test.ts builds and runs the image.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';

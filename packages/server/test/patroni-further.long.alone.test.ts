@@ -85,7 +85,7 @@ async function startNeighbour(processes: readonly TestService[], { slug, key }: 
     }
   })();
   return {
-    /** What it noticed since the last call. */
+    /** The failures since the last call. */
     noticed: () => {
       const found = { count, slowestMs, wrong: [...wrong] };
       slowestMs = 0;

@@ -48,7 +48,7 @@ const cache = path.join(
   'rowhouse-tests',
 );
 
-/** Where the program is. null: it cannot be had here, which was said aloud. `without`: what then stays untested. */
+/** Where the program is. null: it cannot be had here, which a warning reports. `without`: what then stays untested. */
 export async function findProgram(name: ProgramName, without: string): Promise<string | null> {
   const program: Program = programs[name];
   // Any version will do of what people install themselves to run Rowhouse.

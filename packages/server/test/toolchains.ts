@@ -31,7 +31,7 @@ const programs: Record<string, Program[]> = {
 
 export const environment = makeEnvironment();
 
-/** The environment with a Python in this folder that has our client. null: there can be none here, which was said aloud. */
+/** The environment with a Python in this folder that has our client. null: there can be none here, which a warning reports. */
 export async function pythonWithClient(folder: string, without: string): Promise<NodeJS.ProcessEnv | null> {
   if (skipReason('python', without)) return null;
   const run = (program: string, args: string[]) =>
@@ -55,13 +55,13 @@ export async function pythonWithClient(folder: string, without: string): Promise
   return { ...environment, PATH: `${bin}:${environment.PATH}` };
 }
 
-/** Of what a program wrote before it failed. */
+/** The last line that a program wrote before it failed. */
 export function lastLine(error: unknown): string {
   const { stderr, message } = error as Error & { stderr?: string };
   return (stderr || message).trim().split('\n').at(-1) ?? '';
 }
 
-/** Why a language cannot be tried here, said aloud; null if it can. `without`: what then stays untested. */
+/** Reports in a warning why a language cannot be tried here, and returns it; null if it can. `without`: what then stays untested. */
 export function skipReason(language: string, without: string): string | null {
   const wanted = programs[language];
   if (!wanted) throw new Error(`toolchains.ts does not say which programs examples/${language} needs.`);

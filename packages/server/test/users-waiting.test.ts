@@ -1,4 +1,4 @@
-// A sign-up waits for the service's own work, however long that takes, and only a lock of somebody else refuses it.
+// A sign-up waits up to 15 s for the service's own work, and a lock of somebody else refuses it.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
@@ -29,6 +29,18 @@ it.concurrent('a sign-up waits while its project is paused', async () => {
   open();
   const { status, body } = await waiting;
   expect(status, JSON.stringify(body)).toBe(201);
+});
+
+it.concurrent('a sign-up is refused after a long pause, and the neighbour notices nothing', async () => {
+  const [shop, neighbour] = [await openShop('Long pause'), await openShop('Beside a pause')];
+  const open = rowhouse.service.deps.query.sessions.gate.close(shop.id);
+  const waiting = shop.signUp();
+  expect((await neighbour.signUp()).status).toBe(201);
+  const { status, body } = await waiting;
+  expect([status, body.error.code], JSON.stringify(body)).toEqual([503, 'unavailable']);
+  expect(body.error.message).toContain('paused');
+  open();
+  expect((await shop.signUp()).status).toBe(201);
 });
 
 it.concurrent('a sign-up waits for its turn among the writers of a full project', async () => {

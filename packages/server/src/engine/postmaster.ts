@@ -65,12 +65,6 @@ export function createCluster(cluster: Cluster, password: string): void {
   renameSync(unfinished, cluster.folder);
 }
 
-/**
- * glibc's initial thresholds, fixed. By default glibc raises them after a large free, and a session that has planned one
- * complex statement keeps up to 6 MB that it no longer uses.
- */
-const mallocSettings = { MALLOC_MMAP_THRESHOLD_: '131072', MALLOC_TRIM_THRESHOLD_: '131072' };
-
 /** Starts PostgreSQL and waits until it accepts connections. Recovery after a crash can take long: `onWait` reports it. */
 export async function startPostmaster(
   cluster: Cluster,
@@ -82,7 +76,7 @@ export async function startPostmaster(
   const log = openSync(cluster.logFile, 'a', 0o600);
   let child: ChildProcess;
   try {
-    const [program, args] = withMemoryLimit(
+    const [program, args] = withMemorySettings(
       cluster.binaries.postgres,
       argumentsFor(folder.path, settings),
       settings,
@@ -91,7 +85,6 @@ export async function startPostmaster(
       stdio: ['ignore', log, log, ...(folder.descriptor === null ? [] : [folder.descriptor])],
       // A separate process group: Ctrl-C in the terminal reaches only the service, which then stops PostgreSQL.
       detached: true,
-      env: { ...process.env, ...mallocSettings },
       ...identity(cluster.runAs),
     });
   } finally {
@@ -189,13 +182,22 @@ function argumentsFor(folder: string, { options }: EmbeddedSettings): string[] {
   return ['-D', folder, ...Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
 }
 
-function withMemoryLimit(
+/**
+ * glibc's initial thresholds, fixed. By default glibc raises them after a large free, and a session that has planned one
+ * complex statement keeps up to 6 MB that it no longer uses.
+ */
+const mallocSettings = 'MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TRIM_THRESHOLD_=131072';
+
+function withMemorySettings(
   program: string,
   args: string[],
   { addressSpaceMb }: EmbeddedSettings,
 ): [string, string[]] {
   if (process.platform !== 'linux') return [program, args];
-  return ['/bin/sh', ['-c', `ulimit -v ${addressSpaceMb * 1024}; exec "$0" "$@"`, program, ...args]];
+  return [
+    '/bin/sh',
+    ['-c', `ulimit -v ${addressSpaceMb * 1024}; export ${mallocSettings}; exec "$0" "$@"`, program, ...args],
+  ];
 }
 
 function identity(runAs: RunAs | null) {

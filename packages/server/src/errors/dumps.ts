@@ -4,7 +4,7 @@ import { clip, RowhouseError } from './rowhouse-error.ts';
 /** Ranges in a hint: the last ones. */
 const maxChoices = 3;
 
-/** What can be restored. */
+/** The times that can be restored. */
 type Range = { from: Date; to: Date };
 
 /** Oldest first. `choices`: for a hint; empty if there are none. */

@@ -10,7 +10,7 @@ const lookUpTimeoutMs = 10_000;
 type Options = {
   timeoutMs?: number;
   /** How long it may wait until it begins. Left out: that is part of `timeoutMs`. */
-  patienceMs?: number;
+  maxWaitMs?: number;
   /** It calls nothing that the project defined. */
   isPlain?: boolean;
   /** Runs before it, in the same transaction. */
@@ -31,9 +31,9 @@ export function ask(
   parameters: (string | null)[],
   options: Options = {},
 ): Promise<string | null> {
-  const { timeoutMs = lookUpTimeoutMs, patienceMs, ...question } = options;
+  const { timeoutMs = lookUpTimeoutMs, maxWaitMs, ...question } = options;
   const { isPlain = true, readOnly = false } = question;
   const use = !isPlain ? 'any' : readOnly ? 'read' : 'plain';
-  const terms = { reader: noReader(), timeoutMs, use, patienceMs } as const;
+  const terms = { reader: noReader(), timeoutMs, use, maxWaitMs } as const;
   return withSession(deps, project, terms, (exclusive) => exclusive.ask(query, parameters, question));
 }

@@ -115,7 +115,7 @@ export function runCompiled(
 async function run(deps: QueryDeps, request: StatementRequest): Promise<Answer> {
   const { project, statement, profile, reader } = request;
   if (deps.sessions.gate.isClosed(project.id))
-    await passGate(deps.sessions, project, reader, request.input.timeoutMs);
+    await passGate(deps.sessions, project, { reader, timeoutMs: request.input.timeoutMs });
   if (reader.isGone) throw noteFate(hungUp(), 'undone');
   if (project.staleness !== undefined) {
     const there = atStandby(deps, request);

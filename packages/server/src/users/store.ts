@@ -66,7 +66,7 @@ const timeoutMs = 5_000;
  * For its turn among the writers of a full project, while the project is paused, and for a session. Together with `timeoutMs` and
  * the time that space is reclaimed for, this is less than a request may take.
  */
-const patienceMs = 15_000;
+const maxWaitMs = 15_000;
 
 /** These statements add rows, and can be repeated: one that was rolled back had no effect. */
 const adding = {
@@ -82,7 +82,7 @@ export function openUserStore(query: QueryDeps): UserStore {
   };
   return {
     ask: async (context, text, params, lock) => {
-      const options = { timeoutMs, patienceMs, first: firstOf(lock), changes: true };
+      const options = { timeoutMs, maxWaitMs, first: firstOf(lock), changes: true };
       return parse(await ask(query, loginOf(context), text, [...params], options).catch(throwExplained));
     },
     add: async (context, text, params, lock) => {
@@ -92,7 +92,7 @@ export function openUserStore(query: QueryDeps): UserStore {
         withSession(
           query,
           loginOf(context),
-          { reader, timeoutMs, patienceMs, use: 'plain', supervise },
+          { reader, timeoutMs, maxWaitMs, use: 'plain', supervise },
           async (work) => {
             const own = await ownSize(work, measure);
             const last = measure ? sizeCheck(measure, own) : [];
@@ -113,7 +113,7 @@ export function openUserStore(query: QueryDeps): UserStore {
         const last = granted
           ? sizeCheck({ ...granted, ...wholeLimit, ceiling: granted.limit, pending }, null)
           : [];
-        const options = { timeoutMs, patienceMs, first: firstOf(lock), last, changes: true };
+        const options = { timeoutMs, maxWaitMs, first: firstOf(lock), last, changes: true };
         return ask(query, loginOf(context), text, [...params], options)
           .catch(async (error) => {
             throw isOverLimit(error) ? await headroom.refusal(projectId) : error;
@@ -154,7 +154,7 @@ function explain(error: unknown): unknown {
   // Raised by a trigger on a table that references users.
   if (wasRaised(error)) return error;
   if (error.sql?.state === sqlstate.lockNotAvailable) return errors.usersLocked(error);
-  // Only what ran: nobody waits for a session, or at a pause, under this error.
+  // Waiting for a session or a pause has its own error, so the statement itself was slow.
   if (error.code === 'query_timeout') return errors.usersTooSlow(timeoutMs, error);
   return error.sql ? errors.internal(error) : error;
 }

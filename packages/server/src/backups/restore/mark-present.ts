@@ -70,7 +70,7 @@ export async function checkStored(backups: Pick<Backups, 'look'>, target: Date):
   throw errors.restoreNotStored(target, rangesOf(certain));
 }
 
-/** What was committed before it is stored, whatever the clocks of PostgreSQL and of the storage say. */
+/** Every earlier commit is stored, whatever the clocks of PostgreSQL and of the storage say. */
 function certainEnd({ storedAt }: Restorable): Date {
   return new Date(storedAt.getTime() - doubtMs);
 }

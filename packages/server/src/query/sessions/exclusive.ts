@@ -47,7 +47,7 @@ export type SessionTerms = {
   use: SessionUse;
   supervise?: Supervise;
   /** How long it may wait until it begins, since its reader started. Left out: all the time is part of `timeoutMs`. */
-  patienceMs?: number | undefined;
+  maxWaitMs?: number | undefined;
 };
 type Question = {
   isPlain?: boolean;
@@ -63,10 +63,11 @@ export type Supervise = (stop: (because: RowhouseError, patienceMs?: number) => 
 export async function withSession<T>(
   { sessions, profiles }: ExclusiveDeps,
   project: ProjectLogin,
-  { reader, timeoutMs, supervise, use: wanted, patienceMs }: SessionTerms,
+  terms: SessionTerms,
   use: (exclusive: ExclusiveSession) => Promise<T>,
 ): Promise<T> {
-  if (sessions.gate.isClosed(project.id)) await passGate(sessions, project, reader, timeoutMs, patienceMs);
+  const { reader, timeoutMs, supervise, use: wanted, maxWaitMs } = terms;
+  if (sessions.gate.isClosed(project.id)) await passGate(sessions, project, terms);
   if (reader.isGone) throw noteFate(hungUp(), 'undone');
   const purpose = project.actingUser === undefined ? wanted : 'any';
   const idle = purpose === 'any' ? null : sessions.takeIdle(project, purpose);
@@ -76,14 +77,14 @@ export async function withSession<T>(
   try {
     // The caller may have hung up while the request waited for the session.
     if (reader.isGone) throw noteFate(hungUp(), 'undone');
-    if (performance.now() >= reader.startedAt + (patienceMs ?? timeoutMs))
-      throw noteFate(patienceMs === undefined ? errors.queryTimeout(timeoutMs) : noSession(), 'undone');
+    if (performance.now() >= reader.startedAt + (maxWaitMs ?? timeoutMs))
+      throw noteFate(maxWaitMs === undefined ? errors.queryTimeout(timeoutMs) : noSession(), 'undone');
     endSupervision = supervise?.((because, patienceMs) => deadline?.stop(because, patienceMs));
   } catch (error) {
     sessions.release(project, session, 'none');
     throw error;
   }
-  const since = patienceMs === undefined ? reader.startedAt : performance.now();
+  const since = maxWaitMs === undefined ? reader.startedAt : performance.now();
   deadline = new StatementDeadline(session, reader, timeoutMs, sessions.terminate, since);
   const exclusive = new ExclusiveSession({ sessions, profiles }, project, session, deadline);
   try {
@@ -123,15 +124,10 @@ function noSession(): RowhouseError {
 export async function passGate(
   { gate }: ProjectSessions,
   { id }: ProjectLogin,
-  reader: Reader,
-  timeoutMs: number,
-  patienceMs?: number,
+  { reader, timeoutMs, maxWaitMs }: Pick<SessionTerms, 'reader' | 'timeoutMs' | 'maxWaitMs'>,
 ): Promise<void> {
-  if (await gate.pass(id, reader.startedAt + (patienceMs ?? timeoutMs) - performance.now())) return;
-  throw noteFate(
-    patienceMs === undefined ? errors.queryTimeout(timeoutMs) : errors.projectPaused(),
-    'undone',
-  );
+  if (await gate.pass(id, reader.startedAt + (maxWaitMs ?? timeoutMs) - performance.now())) return;
+  throw noteFate(maxWaitMs === undefined ? errors.queryTimeout(timeoutMs) : errors.projectPaused(), 'undone');
 }
 
 /** What one request can do in its session. */

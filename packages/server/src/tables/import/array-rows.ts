@@ -65,7 +65,7 @@ export function* readArrayRows(table: Table, bytes: Buffer): Slices<ArrayRows | 
   }
 }
 
-/** Where the row ends; where no byte is if it cannot be copied. */
+/** Returns the end of the row, or the end of all bytes if the row cannot be copied. */
 function addParsed(copier: LineCopier, bytes: Buffer, at: number, columns: readonly ImportColumn[]): number {
   const parsed = parseObject(bytes, at);
   if (!parsed || Object.keys(parsed.row).length !== columns.length) return bytes.length;
