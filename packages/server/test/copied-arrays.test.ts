@@ -1,5 +1,5 @@
-// Large arrays of rows are copied if the caller wants no rows back. Nobody can tell: the stored values and the errors are
-// those of the ordinary insert, which a body that begins with a space takes.
+// Large arrays of rows are copied if the caller wants no rows back. The stored values and the errors are those of the
+// ordinary insert, which a body that begins with a space takes. Only its limit on the number of values does not apply.
 import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type Answer, until, useTestService } from './helpers.ts';
@@ -280,6 +280,18 @@ describe('a copy', () => {
       { type: 'string', count: 100 },
       { type: null, count: 100 },
     ]);
+  });
+
+  it('into a table whose schema was dropped is told so, and then finds another of that name', async () => {
+    await run('create schema gone');
+    await run('create table gone.t (id int, filler text)');
+    const body = many(() => ({}));
+    expect((await post('gone.t', body)).status).toBe(201);
+    await run('drop schema gone cascade');
+    expect((await post('gone.t', body)).status).toBe(404);
+    await run('create table public."gone.t" (id int, filler text)');
+    expect((await post('gone.t', body)).status).toBe(201);
+    expect(await run('select count(*) from public."gone.t"')).toEqual([{ count: 100 }]);
   });
 
   it('needs a key that may write to the table', async () => {

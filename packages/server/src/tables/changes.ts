@@ -54,7 +54,10 @@ async function copyRows(deps: TableDeps, call: TableCall, bytes: Buffer): Promis
   const rows = table && (await inTurns(readArrayRows(table, bytes)));
   if (!rows) return null;
   const count = await copyArray(deps.query, { project, table, rows, reader, timeoutMs: access.timeoutMs });
-  if (count === null) return null;
+  if (count === null) {
+    reader.mayHaveChanged = false;
+    return null;
+  }
   return { answer: Buffer.from(`{"ok":true,"row_count":${count}}`), isNew: count > 0 };
 }
 

@@ -103,6 +103,7 @@ export function openUserStore(query: QueryDeps): UserStore {
       return parse(await answer.catch(throwExplained));
     },
     addToReserve: async (context, text, params, lock) => {
+      const startedAt = performance.now();
       const once = async () => {
         const { headroom } = admission;
         const { projectId } = context;
@@ -113,7 +114,8 @@ export function openUserStore(query: QueryDeps): UserStore {
         const last = granted
           ? sizeCheck({ ...granted, ...wholeLimit, ceiling: granted.limit, pending }, null)
           : [];
-        const options = { timeoutMs, maxWaitMs, first: firstOf(lock), last, changes: true };
+        const leftMs = Math.max(1_000, maxWaitMs - (performance.now() - startedAt));
+        const options = { timeoutMs, maxWaitMs: leftMs, first: firstOf(lock), last, changes: true };
         return ask(query, loginOf(context), text, [...params], options)
           .catch(async (error) => {
             throw isOverLimit(error) ? await headroom.refusal(projectId) : error;

@@ -22,7 +22,7 @@ const table = {
   ]),
 } as unknown as Table;
 
-/** What COPY reads, or null if the body is declined. */
+/** The text for COPY, or null if the body is declined. */
 function read(body: string | Buffer): string | null {
   const rows = atOnce(readArrayRows(table, Buffer.from(body as string)));
   return rows && Buffer.concat(rows.pieces).toString();
@@ -80,6 +80,28 @@ describe('the rows of an array', () => {
     const cell = (value: unknown) =>
       value === null ? '\\N' : String(value).replace(/[\\\t]/g, (one) => escapes[one] as string);
     expect(read(JSON.stringify(rows))).toBe(rows.map(({ a, b }) => `${cell(a)}\t${cell(b)}\n`).join(''));
+  });
+});
+
+describe('a large array leaves the processor to others', () => {
+  const ofRows = (row: string, bytes = 2 * 1024 * 1024) =>
+    Buffer.from(`[${Array.from({ length: Math.ceil(bytes / row.length) }, () => row).join(',')}]`);
+  it.each([
+    ['long rows', `{"a":"${'x'.repeat(17 * 1024)}"}`],
+    ['rows that leave little', `{${'"a":[[[{}]]],'.repeat(1_000)}"a":1.000000000000000000001}`],
+    ['spaces', `{"a":1${' '.repeat(8 * 1024)}}`],
+    ['short rows', '{"a":1}'],
+  ])('%s', (_, row) => {
+    const body = ofRows(row);
+    const slices = readArrayRows(table, body);
+    let turns = 0;
+    let step = slices.next();
+    for (; !step.done; step = slices.next()) turns++;
+    // One for each 64 KB, and the last row of a slice can be as long.
+    expect(turns).toBeGreaterThan(body.length / (128 * 1024) - 2);
+    const held = (step.value?.pieces ?? []).reduce((sum, { buffer }) => sum + buffer.byteLength, 0);
+    expect(held).toBeGreaterThan(0);
+    expect(held).toBeLessThan(3 * body.length);
   });
 });
 

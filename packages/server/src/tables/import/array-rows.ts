@@ -49,9 +49,12 @@ export function* readArrayRows(table: Table, bytes: Buffer): Slices<ArrayRows | 
   const copied = columns.map(({ name, shape }) => ({ name, isJson: shape.is === 'jsonb', isArray: false }));
   const copier = new LineCopier(copied, { normalizesJson: true });
   const pieces: Buffer[] = [];
+  let sliceStart = at;
   for (;;) {
-    if (copier.isFullFor(copiedRowBytes)) {
+    // Also by what was read: a row that is parsed can be long, or leave little.
+    if (copier.isFullFor(copiedRowBytes) || at - sliceStart > sliceBytes) {
       pieces.push(...copier.take());
+      sliceStart = at;
       yield;
     }
     const end = copier.addObject(bytes, at, Math.min(bytes.length, at + copiedRowBytes));

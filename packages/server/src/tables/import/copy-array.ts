@@ -72,7 +72,7 @@ async function* inOrder(pieces: readonly Buffer[]): AsyncGenerator<Buffer, void>
 }
 
 /** SQLSTATE classes about values, constraints and names, or the guard's. An insert would fail in the same way. */
-const refusals = /^(?:22|23|42|0A|RH001)/;
+const refusals = /^(?:22|23|42|0A|3F|RH001)/;
 
 function wasRefused(error: unknown): boolean {
   return error instanceof RowhouseError && refusals.test(error.sql?.state ?? '');

@@ -77,7 +77,7 @@ export class LineCopier {
 
   /** Adds a row that was converted in another way. */
   addText(row: string): void {
-    this.makeRoom(3 * row.length);
+    this.makeRoom(Buffer.byteLength(row));
     this.length += this.out.write(row, this.length, 'utf8');
   }
 
