@@ -10,7 +10,10 @@ import { fileURLToPath } from 'node:url';
  */
 const order = [
   ['backup-url', 'check', 'database-url', 'loopback'],
-  ['errors', 'config', 'version', 'memory-budget', 'pause', 'later', 'account-turns', 'timeout-signal'],
+  [
+    ...['errors', 'config', 'version', 'memory-budget', 'cache-size', 'pause', 'later', 'account-turns'],
+    'timeout-signal',
+  ],
   ['log'],
   ['postgres'],
   ['control'],

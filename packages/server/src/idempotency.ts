@@ -3,6 +3,7 @@
 // A request whose process died is never run again, because it is unknown how far it got.
 import { createHash, createHmac, hkdfSync, randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
+import { upTo } from './cache-size.ts';
 import type { Control } from './control/control.ts';
 import { errors } from './errors.ts';
 import type { Caller } from './keys/caller.ts';
@@ -310,7 +311,7 @@ const usageRequests = 500;
 
 /** The usage of an account: measured regularly and estimated in between. A counter row would be a lock for all its requests. */
 function watchUsage(control: Control): { of(accountId: string): Promise<Usage> } {
-  const known = new LRUCache<string, Promise<Usage>>({ max: 10_000 });
+  const known = new LRUCache<string, Promise<Usage>>(upTo(10_000));
   const measure = async (accountId: string): Promise<Usage> => {
     const [row] = await control.query<Omit<Usage, 'measuredAt' | 'begun'>>(sql`
       select count(*)::int as count, (count(*) filter (where is_public))::int as "publicCount",

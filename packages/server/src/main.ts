@@ -48,6 +48,10 @@ import { isWorker, sharedMetrics, startWorkers, tellReady, whenTold } from './wo
 // that they reference stays alive for seconds. A few long requests decided this for all later ones: every third byte
 // survived, a collection took 7 ms instead of 1, and the slowest responses took three times as long.
 setFlagsFromString('--no-allocation-site-pretenuring');
+// V8 would compile the WebAssembly of the parser and of pg_dump a second time, for speed. That took 40 to 60 MB, some of which
+// the service kept, and both cores for half a second. Both programs are about as fast without it.
+setFlagsFromString('--no-wasm-tier-up');
+setFlagsFromString('--no-wasm-dynamic-tiering');
 
 const finishMs = 15_000;
 

@@ -1,8 +1,8 @@
 // A zip archive as a stream. Sizes and checksums follow each file, because they are not known before. That rules out
 // tar, whose headers contain the size. Every entry is ZIP64, so that none is too large.
-import { pipeline, Readable } from 'node:stream';
-import { crc32, createDeflateRaw } from 'node:zlib';
+import { crc32, createDeflateRaw, type DeflateRaw } from 'node:zlib';
 
+/** The memory of a piece may be reused as soon as the next one is asked for. */
 export type ZipFile = Readonly<{ name: string; pieces: AsyncIterable<Uint8Array> }>;
 type Entry = { name: Buffer; at: number; size: number; packed: number; crc: number };
 
@@ -24,12 +24,12 @@ export async function* zip(files: AsyncIterable<ZipFile>): AsyncGenerator<Uint8A
     at += header.length;
     yield header;
     const packer = createDeflateRaw({ level: 1 });
-    // Told by the loop below.
-    pipeline(Readable.from(measured(pieces, entry), { objectMode: true }), packer, () => {});
+    const packing = pack(pieces, packer, entry);
     for await (const piece of packer) {
       entry.packed += piece.length;
       yield piece;
     }
+    await packing;
     const descriptor = fileDescriptor(entry);
     at += entry.packed + descriptor.length;
     yield descriptor;
@@ -39,11 +39,19 @@ export async function* zip(files: AsyncIterable<ZipFile>): AsyncGenerator<Uint8A
   yield endOfArchive(entries.length, at, directory.length);
 }
 
-async function* measured(pieces: AsyncIterable<Uint8Array>, entry: Entry): AsyncGenerator<Uint8Array> {
-  for await (const piece of pieces) {
-    entry.size += piece.length;
-    entry.crc = crc32(piece, entry.crc);
-    yield piece;
+/** Never rejects: whoever reads from the packer gets the error. */
+async function pack(pieces: AsyncIterable<Uint8Array>, packer: DeflateRaw, entry: Entry): Promise<void> {
+  try {
+    for await (const piece of pieces) {
+      entry.size += piece.length;
+      entry.crc = crc32(piece, entry.crc);
+      await new Promise<void>((resolve, reject) => {
+        packer.write(piece, (error) => (error ? reject(error) : resolve()));
+      });
+    }
+    packer.end();
+  } catch (error) {
+    packer.destroy(error as Error);
   }
 }
 

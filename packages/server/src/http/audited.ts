@@ -4,6 +4,7 @@ import type { MemberKey } from '@rowhouse/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { append, type NewEntry } from '../audit/audit-log.ts';
+import { upTo } from '../cache-size.ts';
 import type { Deps } from './deps.ts';
 
 type Answer = Record<string, Record<string, unknown> | undefined>;
@@ -121,7 +122,7 @@ export async function noteRevocations(
 }
 
 /** What is refused again and again is recorded once a minute. */
-const refusals = new LRUCache<string, true>({ max: 10_000, ttl: 60_000 });
+const refusals = new LRUCache<string, true>({ ...upTo(10_000), ttl: 60_000 });
 
 export async function write({ control, log }: Deps, entry: NewEntry): Promise<void> {
   if (entry.outcome !== 'done') {

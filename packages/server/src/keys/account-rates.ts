@@ -1,6 +1,7 @@
 // Requests a second of an account, of all its keys and members together: a bucket for each account that has a limit. Every
 // process has its share, so that the limit costs no look-up.
 import { LRUCache } from 'lru-cache';
+import { upTo } from '../cache-size.ts';
 import { errors } from '../errors.ts';
 import type { Caller } from './caller.ts';
 
@@ -15,7 +16,7 @@ const maxAccounts = 20_000;
 
 /** `processes`: how many share the limits on this machine. */
 export function openAccountRates(now: () => number, processes: number): AccountRates {
-  const buckets = new LRUCache<string, { left: number; at: number }>({ max: maxAccounts });
+  const buckets = new LRUCache<string, { left: number; at: number }>(upTo(maxAccounts));
   const admits = ({ accountId, maxPerSecond }: Caller): boolean => {
     if (maxPerSecond === null) return true;
     const rate = maxPerSecond / processes;

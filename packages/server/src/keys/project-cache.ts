@@ -1,6 +1,7 @@
 // A cache of values looked up per project. The change feed invalidates its entries; while the feed is behind, no entry
 // is used.
 import { LRUCache } from 'lru-cache';
+import { upTo } from '../cache-size.ts';
 import type { Change } from '../control/changes.ts';
 
 export type ProjectCache<T> = {
@@ -21,7 +22,7 @@ export function openProjectCache<T>(
   { max, isFresh }: Options,
   load: (projectId: string) => Promise<T>,
 ): ProjectCache<T> {
-  const cached = new LRUCache<string, NonNullable<T>>({ max });
+  const cached = new LRUCache<string, NonNullable<T>>(upTo(max));
   const pending = new Map<string, Promise<T>>();
   let changes = 0;
 

@@ -3,6 +3,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Role, Scope } from '@rowhouse/api';
 import { LRUCache } from 'lru-cache';
+import { upTo } from '../cache-size.ts';
 import type { Change, Feed } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors.ts';
@@ -39,10 +40,10 @@ const maxCachedKeys = 20_000;
 const flushMs = 5_000;
 
 export function openKeyRing({ control, feed, masterKey, now, onError }: Options): KeyRing {
-  const cached = new LRUCache<string, Caller | OperatorCaller>({ max: maxCachedKeys });
+  const cached = new LRUCache<string, Caller | OperatorCaller>(upTo(maxCachedKeys));
   const used = new Map<string, number>();
   // Checksum and hash of a valid key are computed once, not with every request.
-  const hashes = new LRUCache<string, { hash: Buffer; name: string }>({ max: maxCachedKeys });
+  const hashes = new LRUCache<string, { hash: Buffer; name: string }>(upTo(maxCachedKeys));
   // Concurrent requests with one key share one look-up: otherwise one caller's burst would block the control database.
   const pending = new Map<string, Promise<Caller | OperatorCaller | null>>();
   let changes = 0;

@@ -8,22 +8,27 @@ const pieceBytes = 64 * 1024;
 /** Bytes that may wait for the reader before PostgreSQL is stopped. */
 const waitingBytes = 256 * 1024;
 
-/** Rejects with AskError, or with what broke the session. A reader that leaves early leaves a session of no use. */
+/**
+ * Rejects with AskError, or with what broke the session. A reader that leaves early leaves a session of no use. The memory of a
+ * piece is reused as soon as the next one is asked for.
+ */
 export async function* copyOut(session: Session, text: string): AsyncGenerator<Uint8Array> {
   let waiting = 0;
   let piece = Buffer.allocUnsafeSlow(pieceBytes);
+  const free: Buffer<ArrayBuffer>[] = [];
   let filled = 0;
   let failure: ServerError | null = null;
   let isOver = false;
-  const pieces = new Pieces((size) => {
+  const pieces = new Pieces((size, { buffer }) => {
     waiting -= size;
+    free.push(Buffer.from(buffer as ArrayBuffer));
     if (waiting < waitingBytes) session.resume();
   });
   const hand = () => {
     if (filled === 0) return;
     waiting += filled;
     pieces.push(piece.subarray(0, filled));
-    piece = Buffer.allocUnsafeSlow(pieceBytes);
+    piece = free.pop() ?? Buffer.allocUnsafeSlow(pieceBytes);
     filled = 0;
     if (waiting >= waitingBytes) session.pause();
   };

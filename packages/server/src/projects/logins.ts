@@ -1,6 +1,7 @@
 // Resolves a slug to a project and its login. A project's key already names its project; for an account key the project
 // is looked up once and cached until the change feed reports a change.
 import { LRUCache } from 'lru-cache';
+import { upTo } from '../cache-size.ts';
 import type { Feed } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
@@ -20,7 +21,7 @@ export type Logins = {
 const maxCachedProjects = 20_000;
 
 export function openLogins(control: Control, feed: Feed): Logins {
-  const cached = new LRUCache<string, ProjectLogin>({ max: maxCachedProjects });
+  const cached = new LRUCache<string, ProjectLogin>(upTo(maxCachedProjects));
   let changes = 0;
 
   const forget = (projectId: string) => {

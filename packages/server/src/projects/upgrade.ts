@@ -2,6 +2,7 @@
 // in the background. The control database records which are outdated, so current projects cost nothing, however many
 // there are. Deleted projects are upgraded once they are restored; outdated spares are replaced (engine/spares.ts).
 import { LRUCache } from 'lru-cache';
+import { upTo } from '../cache-size.ts';
 import type { Control } from '../control/control.ts';
 import { type ProjectSchema, putProjectSchema } from '../engine/project-schema.ts';
 import { databaseOf } from '../engine/provision.ts';
@@ -40,8 +41,8 @@ const maxCachedProjects = 50_000;
 
 export function openUpgrades({ control, servers }: Deps): Upgrades {
   /** Known to be up to date, which does not change while this version runs. */
-  const current = new LRUCache<string, true>({ max: maxCachedProjects });
-  const failures = new LRUCache<string, Failure>({ max: maxCachedProjects });
+  const current = new LRUCache<string, true>(upTo(maxCachedProjects));
+  const failures = new LRUCache<string, Failure>(upTo(maxCachedProjects));
   const running = new Map<string, Promise<void>>();
   const turns = openTurns(allAtOnce);
 

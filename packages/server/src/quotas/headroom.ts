@@ -19,6 +19,7 @@
 // a statement that was stopped ends within `reactionMs`. bench/quotas and limits*.test.ts hold both.
 
 import { LRUCache } from 'lru-cache';
+import { upTo } from '../cache-size.ts';
 import type { Feed } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import type { Servers } from '../engine/servers.ts';
@@ -144,14 +145,14 @@ type Grower = { since: number; stopAt: number; stop: (because: RowhouseError) =>
 
 export function openHeadroom(options: Options): Headroom {
   const { control, servers, feed, isDiskLow, onError } = options;
-  const projects = new LRUCache<string, ProjectSize>({ max: 20_000 });
+  const projects = new LRUCache<string, ProjectSize>(upTo(20_000));
   /** Includes forgotten ones: a statement that runs in one is supervised to its end. */
-  const known = new LRUCache<string, ProjectSize>({ max: 20_000 });
+  const known = new LRUCache<string, ProjectSize>(upTo(20_000));
   /** Kept when a project is forgotten, because its inserts in flight still count. */
-  const budgets = new LRUCache<string, Budget>({ max: 20_000, memoMethod: () => new Budget() });
+  const budgets = new LRUCache<string, Budget>({ ...upTo(20_000), memoMethod: () => new Budget() });
   const loading = new Map<string, Promise<ProjectSize>>();
   /** The smallest size of each project since it went over its limit. */
-  const lowest = new LRUCache<string, number>({ max: 20_000 });
+  const lowest = new LRUCache<string, number>(upTo(20_000));
   const isLow = ({ serverId }: ProjectSize) => serverId === servers.first.id && isDiskLow();
   let watched = new Set<ProjectSize>();
   /** While the disk is low: where statements are stopped that started before, when there seemed to be room. */

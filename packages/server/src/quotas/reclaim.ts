@@ -2,6 +2,7 @@
 // need it, as the project's own role, and REINDEX where entries of rows that were never committed fill an index.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
+import { upTo } from '../cache-size.ts';
 import { type MaintenanceSession, openMaintenanceSession } from '../engine/maintenance-session.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { Server, Servers } from '../engine/servers.ts';
@@ -116,7 +117,7 @@ async function tidy(maintenanceSession: MaintenanceSession, tables: readonly Dir
 }
 
 /** The size and rows of a table when it was last rewritten: it is rewritten again only if there is more to gain. */
-const rewritten = new LRUCache<string, { bytes: number; rows: number }>({ max: 20_000 });
+const rewritten = new LRUCache<string, { bytes: number; rows: number }>(upTo(20_000));
 
 /** VACUUM truncates a table only if its empty end is large enough. Returns false if a lock or an error prevented a rewrite. */
 async function rewriteWhile(

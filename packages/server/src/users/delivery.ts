@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
-import { createTransport, type SMTPTransportOptions } from 'nodemailer';
+import type { SMTPTransportOptions } from 'nodemailer';
 import { errors, RowhouseError } from '../errors.ts';
 import { isLoopback } from '../loopback.ts';
 import { type Message, mailOf } from './mail-texts.ts';
@@ -110,6 +110,8 @@ function mailChannel(smtpUrl: string, from: string): Channel {
         done(null, { connection });
       });
     };
+    // Loaded when it is first needed: it takes 3 MB.
+    const { createTransport } = await import('nodemailer');
     await createTransport({ ...server, getSocket }).sendMail({
       from,
       // As an object it is one address and is never parsed as a list.

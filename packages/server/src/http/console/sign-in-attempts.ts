@@ -1,6 +1,7 @@
 // Limits failed sign-ins of one network. Keys and links have 256 random bits, so that this is not against guessing: it keeps
 // a program that tries from costing look-ups. It counts in memory, because an unauthenticated request must not cause writes.
 import { LRUCache } from 'lru-cache';
+import { upTo } from '../../cache-size.ts';
 import { errors, RowhouseError } from '../../errors.ts';
 import { networkOf } from '../../users/rate-limits.ts';
 
@@ -17,7 +18,7 @@ const maxNetworks = 10_000;
 
 export function openAttempts(now: () => number, tooMany = 'Too many sign-in attempts failed.'): Attempts {
   /** When the attempts of a network are all available again. */
-  const usedUntil = new LRUCache<string, number>({ max: maxNetworks });
+  const usedUntil = new LRUCache<string, number>(upTo(maxNetworks));
   const count = (who: string) => {
     const at = now();
     // A clock that was set back must not lock anyone out for longer than the limit does.

@@ -2,6 +2,7 @@
 // server from caches; a request that waited at the gate, or that finds no database, looks again.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
+import { upTo } from '../../cache-size.ts';
 import { RowhouseError } from '../../errors.ts';
 import { isState } from '../../postgres/database.ts';
 import { RefusedError } from '../../postgres/session.ts';
@@ -35,7 +36,7 @@ const waitMs = 50;
 const settledMs = 200;
 
 export function openHomes(locate: Locate): Homes {
-  const homes = new LRUCache<string, number>({ max: maxKept, ttl: keptMs });
+  const homes = new LRUCache<string, number>({ ...upTo(maxKept), ttl: keptMs });
   const looking = new Map<string, ReturnType<Locate>>();
   const look = (projectId: string) => {
     const running = looking.get(projectId);

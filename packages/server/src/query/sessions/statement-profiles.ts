@@ -4,6 +4,7 @@
 // the catalog has answered, the reset is done; it is asked again every few seconds. A statement that turns out not to be
 // plain is never trusted again.
 import { LRUCache } from 'lru-cache';
+import { upTo } from '../../cache-size.ts';
 import { RowhouseError } from '../../errors.ts';
 import type { Session } from '../../postgres/session.ts';
 import { queryOne } from '../exchange/query-one.ts';
@@ -75,7 +76,7 @@ const suspectMs = 10 * 60_000;
 export function openStatementProfiles(countSessions: () => number): StatementProfiles {
   const trustedMs = () =>
     Math.min(maxTrustedMs, Math.max(minTrustedMs, countSessions() * trustedMsPerSession));
-  const projects = new LRUCache<string, ProjectProfiles>({ max: 5_000 });
+  const projects = new LRUCache<string, ProjectProfiles>(upTo(5_000));
   const profilesOf = (projectId: string): ProjectProfiles => {
     const known = projects.get(projectId);
     if (known) return known;

@@ -162,7 +162,8 @@ function startThread(): Thread {
   const getWorker = (): Worker => {
     if (worker) return worker;
     const started = new Worker(parserFile(), {
-      resourceLimits: { stackSizeMb: 8, maxOldGenerationSizeMb: 512 },
+      // The result of a text is garbage at once: a larger young generation would only be filled before it is collected.
+      resourceLimits: { stackSizeMb: 8, maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 6 },
     });
     started.unref();
     started.on('message', (message: ParserMessage) => {
