@@ -2,10 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { settleSwaps } from './branches/swap.ts';
 import type { Control } from './control/control.ts';
+import { openAutovacuum } from './engine/autovacuum.ts';
+import { isEmbedded } from './engine/embedded.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
 import { shortenNotifyQueue } from './engine/notify-queue.ts';
 import { restrictPublicAccess } from './engine/public-access.ts';
 import { onlyServer, type Server } from './engine/servers.ts';
+import { openWhenChanged } from './engine/when-changed.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { countUse } from './fleet/rows.ts';
 import { settleAbandonedJobs } from './jobs/abandoned.ts';
@@ -37,6 +40,10 @@ const tickMs = 2_000;
 const ticksBetweenReconciling = 15;
 /** Reconciling compares all projects of a server: with many, it comes less often, and takes at most this part of the time. */
 const reconcilingShare = 0.01;
+/** While nothing is committed: for what needs no commit, such as VACUUM, or a spare that was abandoned. */
+const [unchangedMs, rarelyMs] = [60_000, 5 * 60_000];
+/** A session reports what it has written within 10 s, if it gets the lock for it. */
+const statisticsLagMs = 20_000;
 /** Between two batches: statements of callers come first. */
 const shortPauseMs = 50;
 /** A further server that hangs must not prevent the service from stopping. */
@@ -50,14 +57,17 @@ export function startServerWork(deps: Deps, server: Server, log: Log, until: Abo
   let found: Discrepancies = { projectsWithoutDatabase: [], databasesWithoutRow: [] };
   let reported = '';
 
-  /** Failures of a further server that does not answer are reported once, by the fleet. */
-  const attempt = async (what: string, act: () => Promise<unknown>) => {
-    await act().catch((error) => {
-      const member = deps.servers.members().find(({ row }) => row.id === server.id);
-      if (isFirst || member?.isAnswering)
-        log.error({ err: error, server: server.name }, `${what} failed; retrying`);
-    });
-  };
+  /** Returns whether it succeeded. Failures of a further server that does not answer are reported once, by the fleet. */
+  const attempt = (what: string, act: () => Promise<unknown>): Promise<boolean> =>
+    act().then(
+      () => true,
+      (error) => {
+        const member = deps.servers.members().find(({ row }) => row.id === server.id);
+        if (isFirst || member?.isAnswering)
+          log.error({ err: error, server: server.name }, `${what} failed; retrying`);
+        return false;
+      },
+    );
 
   const findDiscrepancies = async () => {
     found = await reconcile(here);
@@ -72,8 +82,23 @@ export function startServerWork(deps: Deps, server: Server, log: Log, until: Abo
     }
   };
 
+  /** Returns whether all of it succeeded. */
+  const compareAll = async (): Promise<boolean> => {
+    const results = [
+      await attempt('reconciling', findDiscrepancies),
+      await attempt('letting other roles in', () => restrictPublicAccess(server.maintenance)),
+      await attempt('reopening projects', () => reopenStrays(here)),
+      await attempt('counting projects', () => countUse(deps.control, server.id)),
+    ];
+    return !results.includes(false);
+  };
+
   const tidyLoop = async (): Promise<void> => {
     let reconcileAt = 0;
+    const forComparing = openWhenChanged(server, { maxMs: rarelyMs });
+    const forGates = openWhenChanged(server, { maxMs: unchangedMs });
+    const forPauses = openWhenChanged(server, { maxMs: unchangedMs });
+    const autovacuum = isEmbedded(server.address, server.masterKey) ? openAutovacuum(server) : null;
     for (let tick = 0; !ended.aborted; tick++) {
       // Each step separately: a failure in one project must not prevent the other steps.
       const isTurn = tick % ticksBetweenReconciling === 0;
@@ -82,19 +107,19 @@ export function startServerWork(deps: Deps, server: Server, log: Log, until: Abo
         const servers = onlyServer(server);
         await attempt('ending abandoned jobs', () => settleAbandonedJobs({ ...here, servers }, server));
         await attempt('completing resets and promotions', () => settleSwaps(here));
+        if (autovacuum) await attempt('adjusting autovacuum', () => autovacuum.adjust());
       }
       if (isTurn && performance.now() >= reconcileAt) {
         const startedAt = performance.now();
-        await attempt('reconciling', findDiscrepancies);
-        await attempt('letting other roles in', () => restrictPublicAccess(server.maintenance));
-        await attempt('reopening projects', () => reopenStrays(here));
-        await attempt('counting projects', () => countUse(deps.control, server.id));
+        await attempt('comparing projects', () => forComparing(compareAll));
         reconcileAt = startedAt + (performance.now() - startedAt) / reconcilingShare;
       }
       await attempt('completing moves', () => settleMoves(here));
       await attempt('deleting expired projects', () => deleteExpired(here));
-      await attempt('telling direct connections', () => settleLoginGates(here));
-      await attempt('letting direct connections in again', () => endPauses(server, deps.now()));
+      await attempt('telling direct connections', () => forGates(() => settleLoginGates(here)));
+      await attempt('letting direct connections in again', () =>
+        forPauses(() => endPauses(server, deps.now())),
+      );
       await attempt('watching locks', () => endLockHogs(server));
       await attempt('watching notifications', () => shortenNotifyQueue(server));
       await attempt('filling spares', async () => deps.servers.sparesOf(server.id).fill());
@@ -105,9 +130,11 @@ export function startServerWork(deps: Deps, server: Server, log: Log, until: Abo
   /** A separate loop: dropping databases can take seconds, and sizes must not be that old. */
   const sizesLoop = async (): Promise<void> => {
     const overLimit = openOverLimit(here);
+    const forMeasuring = openWhenChanged(server, { lagMs: statisticsLagMs, maxMs: unchangedMs });
+    const measureAll = async () => (await refreshSizes(here)) === 0;
     while (!ended.aborted) {
       const startedAt = performance.now();
-      await attempt('measuring', () => refreshSizes(here));
+      await attempt('measuring', () => forMeasuring(measureAll));
       await attempt('reclaiming room', () => overLimit.reclaim());
       await pause(Math.max(shortPauseMs, startedAt + tickMs - performance.now()), ended);
     }

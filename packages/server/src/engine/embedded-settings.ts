@@ -72,8 +72,6 @@ export function embeddedSettings(machine: Machine, port: number, connections: nu
     max_notify_queue_pages: String(clamp(Math.floor(machine.diskMb / 64), 64, 4096) * 128),
     // Detects that a client has disconnected while its statement runs.
     client_connection_check_interval: '1s',
-    // With thousands of databases, autovacuum would do nothing but start in each of them every minute.
-    autovacuum_naptime: '5min',
 
     log_line_prefix: '%m [%p] ',
     log_min_messages: 'warning',

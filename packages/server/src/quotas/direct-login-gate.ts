@@ -58,8 +58,11 @@ export async function enableLoginTrigger(server: Server, id: string, enable: boo
   }
 }
 
-/** Sets every gate according to the last measured sizes. Only gates that change cost a statement. */
-export async function settleLoginGates({ control, server }: Deps): Promise<number> {
+/**
+ * Sets every gate according to the last measured sizes. Only gates that change cost a statement. Returns whether none was set
+ * or had to be: then nothing changes before the next commit.
+ */
+export async function settleLoginGates({ control, server }: Deps): Promise<boolean> {
   const gates = await readLoginGates(server);
   const projects = await control.query<Measured>(sql`
     select id, size_bytes::float8 as bytes, (empty_bytes + limit_mb * bigint '1048576')::float8 as "limitBytes"
@@ -71,7 +74,6 @@ export async function settleLoginGates({ control, server }: Deps): Promise<numbe
       select * from projects
       where id = any (${[...gates.keys()]}::text[]) and server_id = ${server.id} and deleted_at is null
     ) as found`);
-  let changed = 0;
   for (const { id, bytes, limitBytes } of projects) {
     const now = gates.get(id) ?? { state: 'open' };
     // Measured now before a gate is opened: the stored size may be older than the gate.
@@ -80,9 +82,8 @@ export async function settleLoginGates({ control, server }: Deps): Promise<numbe
     const wanted: LoginGate = size >= limitBytes ? { state: 'full' } : { state: 'open' };
     if (wanted.state === now.state) continue;
     await setLoginGate(server, id, wanted);
-    changed++;
   }
-  return changed;
+  return gates.size === 0 && projects.length === 0;
 }
 
 async function measure(server: Server, id: string): Promise<number> {

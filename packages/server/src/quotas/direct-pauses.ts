@@ -15,8 +15,11 @@ export async function pauseDirect(server: Server, id: string, until: number): Pr
   await change(server, id, sql`set rowhouse.direct_pause = ${value}`);
 }
 
-/** Removes expired pauses. The guard compares with the clock itself, so logins do not wait for this. */
-export async function endPauses(server: Server, now: number): Promise<void> {
+/**
+ * Removes expired pauses. The guard compares with the clock itself, so logins do not wait for this. Returns whether there was
+ * none.
+ */
+export async function endPauses(server: Server, now: number): Promise<boolean> {
   const pauses = await findSettings(server, pauseSetting);
   for (const [id, value] of pauses) {
     if (Number.parseInt(value, 10) * 1000 > now) continue;
@@ -24,6 +27,7 @@ export async function endPauses(server: Server, now: number): Promise<void> {
     const gates = await findSettings(server, 'rowhouse.direct');
     if (!gates.has(id)) await enableLoginTrigger(server, id, false);
   }
+  return pauses.size === 0;
 }
 
 async function change(server: Server, id: string, action: ReturnType<typeof sql>): Promise<void> {

@@ -1,0 +1,95 @@
+// Periodic work is skipped while nothing is committed on the server. Alone, because other tests commit on it all the time.
+import { expect, it } from 'vitest';
+import { openAutovacuum } from '../src/engine/autovacuum.ts';
+import { openQuietTime, openWhenChanged } from '../src/engine/when-changed.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { useTestService } from './helpers.ts';
+
+const rowhouse = useTestService({ background: false, spares: 0 });
+const server = () => rowhouse.service.deps.server;
+const commit = () => rowhouse.service.deps.control.query(sql`select pg_current_xact_id()`);
+
+/** A commit by autovacuum may come between two calls. */
+const eventually = { timeout: 15_000, interval: 20 };
+
+it('work that was completed is skipped until something is committed', async () => {
+  const whenChanged = openWhenChanged(server(), { maxMs: 600_000 });
+  let runs = 0;
+  const run = () =>
+    whenChanged(async () => {
+      runs++;
+      return true;
+    });
+  await run();
+  expect(runs).toBe(1);
+  await expect.poll(() => runsDuring(run, () => runs), eventually).toBe(0);
+  await commit();
+  const before = runs;
+  await run();
+  expect(runs).toBe(before + 1);
+});
+
+it('work that was not completed, has failed or waits for late statistics runs again', async () => {
+  const whenChanged = openWhenChanged(server(), { maxMs: 600_000 });
+  const ends = [async () => false, () => Promise.reject(new Error('failed')), async () => false];
+  let runs = 0;
+  for (const end of ends) {
+    const work = () => {
+      runs++;
+      return end();
+    };
+    await whenChanged(work).catch(() => {});
+  }
+  expect(runs).toBe(3);
+
+  const lagging = openWhenChanged(server(), { lagMs: 300_000, maxMs: 600_000 });
+  let late = 0;
+  for (let call = 0; call < 3; call++)
+    await lagging(async () => {
+      late++;
+      return true;
+    });
+  expect(late).toBe(3);
+});
+
+it('work also runs after a while without a commit', async () => {
+  const whenChanged = openWhenChanged(server(), { maxMs: 0 });
+  let runs = 0;
+  for (let call = 0; call < 3; call++)
+    await whenChanged(async () => {
+      runs++;
+      return true;
+    });
+  expect(runs).toBe(3);
+});
+
+it('autovacuum visits databases rarely while nothing is committed, and as usual when something was', async () => {
+  const { maintenance } = server();
+  const nap = async () => {
+    const [row] = await maintenance.query<{ nap: string }>(
+      sql`select current_setting('autovacuum_naptime') as nap`,
+    );
+    return row?.nap;
+  };
+  const autovacuum = openAutovacuum(server(), { roundMs: 10, startMs: 0 });
+  try {
+    await autovacuum.adjust();
+    await expect.poll(nap, eventually).toBe('5min');
+    const quietTime = openQuietTime(server());
+    await expect.poll(quietTime, eventually).toBeGreaterThan(100);
+    await expect.poll(() => autovacuum.adjust().then(nap), eventually).toBe('4h');
+    await commit();
+    await autovacuum.adjust();
+    await expect.poll(nap, eventually).toBe('5min');
+  } finally {
+    await maintenance.change(sql`alter system reset autovacuum_naptime`);
+    await maintenance.query(sql`select pg_reload_conf()`);
+  }
+});
+
+async function runsDuring(run: () => Promise<void>, count: () => number): Promise<number> {
+  const before = count();
+  await run();
+  await run();
+  return count() - before;
+}
