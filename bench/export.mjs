@@ -1,5 +1,5 @@
 // Exports a project with nothing installed (pg_dump as WebAssembly) and with an installed pg_dump 18, in turns: time,
-// memory, and whether both write the same.
+// memory, and whether both write the same. Needs Linux.
 // npm run bench -- export [--large 1000] [--turns 5] [--quick] prints a table; --write also writes it to bench/RESULTS.md.
 // Without a pg_dump 18 or newer on PATH, the ratios are missing.
 import { spawn, spawnSync } from 'node:child_process';
@@ -7,9 +7,10 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { median, startService, stop, superuserUrl } from './load.mjs';
 import { readOptions } from './options.mjs';
-import { residentMb } from './processes.mjs';
+import { forgetPeak, helpersMb, peakMb, postmasterOf, residentMb } from './processes.mjs';
 import { range, report } from './report.mjs';
 
 const { quick, write, large, turns } = readOptions({
@@ -20,6 +21,8 @@ const native = findNative();
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-'));
 /** What a row of `documents` takes, with its index. */
 const rowBytes = 486;
+/** How long after an export its memory is free again. */
+const afterMs = 5_000;
 
 // An empty PATH: nothing is installed.
 const service = await startService(folder, undefined, { PATH: folder });
@@ -28,19 +31,20 @@ try {
   for (const sizeMb of quick ? [20, large] : [100, large]) {
     const project = await fill(sizeMb);
     const isLarge = sizeMb === large;
-    for (const format of ['sql', 'custom']) {
+    for (const format of ['sql', 'custom', 'csv']) {
       const times = { ours: [], native: [] };
       let peak = project.firstPeak;
       for (let turn = 0; turn < (isLarge ? Math.min(turns, 2) : turns); turn++) {
         const ours = await exportOurs(project, format);
         times.ours.push(ours.ms);
         peak = Math.max(peak, ours.peakMb);
-        if (!native) continue;
+        if (!native || format === 'csv') continue;
         const theirs = await dumpNative(project, format);
         times.native.push(theirs.ms);
         if (format === 'sql' && theirs.hash !== ours.hash) throw new Error('The two dumps differ.');
       }
-      rows.push(rowOf(project, format, times, peak, isLarge));
+      await sleep(afterMs);
+      rows.push(rowOf({ ...project, after: residentMb(service.pid) }, format, times, peak, isLarge));
     }
     await project.call('DELETE', '').catch(() => {});
   }
@@ -50,7 +54,7 @@ try {
 }
 report(
   'export',
-  ['what', 'median', 'min–max', 'pg_dump', '×', 'same text', 'memory before / at most', 'goal'],
+  ['what', 'median', 'min–max', 'pg_dump', '×', 'same text', 'memory before / at most / 5 s after', 'goal'],
   rows,
   write,
   {
@@ -58,22 +62,22 @@ report(
       'Nothing is installed for the first column: pg_dump runs as WebAssembly, and the file is read over HTTP.',
       'pg_dump is the installed program on the same database, through a pipe. × is the time of the first column divided by its time; lower is better.',
       'Same text: all but the lines with versions and the random word of \\restrict. Compressed files are not compared.',
-      'Memory is the resident memory of the whole service: before the first export of the project, and the most during one.',
+      'Memory is the resident memory of all processes of the service without PostgreSQL: before the first export of the project, the most during any one, and 5 s after the last one.',
     ],
   },
 );
 
-function rowOf({ mb, before }, format, times, peak, isLarge) {
+function rowOf({ mb, before, after }, format, times, peak, isLarge) {
   const seconds = times.ours.map((ms) => ms / 1000);
   const theirs = times.native.map((ms) => ms / 1000);
   return [
     `${mb} MB as ${format}`,
     `${median(seconds).toFixed(2)} s`,
     range(seconds),
-    native ? `${median(theirs).toFixed(2)} s` : '',
-    native ? median(seconds.map((value, turn) => value / theirs[turn])).toFixed(2) : '',
+    theirs.length > 0 ? `${median(theirs).toFixed(2)} s` : '',
+    theirs.length > 0 ? median(seconds.map((value, turn) => value / theirs[turn])).toFixed(2) : '',
     native && format === 'sql' ? 'yes' : '',
-    `${before.toFixed(0)} / ${peak.toFixed(0)} MB`,
+    `${[before, peak, after].map((size) => size.toFixed(0)).join(' / ')} MB`,
     isLarge ? '≤ 200 MB of memory' : '≤ 2.5 s',
   ];
 }
@@ -107,10 +111,12 @@ async function fill(sizeMb) {
 }
 
 async function exportOurs(project, format) {
-  let peakMb = residentMb(service.pid);
+  const postmaster = postmasterOf(service.data);
+  let helpers = 0;
   const sampling = setInterval(() => {
-    peakMb = Math.max(peakMb, residentMb(service.pid));
-  }, 10);
+    helpers = Math.max(helpers, helpersMb(service.pid, postmaster));
+  }, 100);
+  forgetPeak(service.pid);
   const started = performance.now();
   try {
     const response = await fetch(`${project.url}/export?format=${format}`, {
@@ -118,7 +124,7 @@ async function exportOurs(project, format) {
     });
     if (!response.ok) throw new Error(await response.text());
     const hash = await hashOf(response.body);
-    return { ms: performance.now() - started, peakMb, hash };
+    return { ms: performance.now() - started, peakMb: peakMb(service.pid) + helpers, hash };
   } finally {
     clearInterval(sampling);
   }

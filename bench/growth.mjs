@@ -2,28 +2,16 @@
 // by Zipf's law; a page of a table with ten thousand to ten million rows; start-up time and memory by number of projects.
 // npm run bench -- growth [--quick] [--projects 1,100,1000,3000] [--rows 10000,1000000,10000000] [--seconds 3]
 // [--repeats 5] [--data folder] [--write]. With --data the projects are kept there for the next run. Needs wrk and pgbench.
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
 import { drawGrowth } from './growth-plots.mjs';
+import { openInstallation, root } from './installation.mjs';
 import { statements } from './items.mjs';
-import {
-  latency,
-  median,
-  needTools,
-  pgbench,
-  queryRequest,
-  ratio,
-  start,
-  stop,
-  superuserUrl,
-  wrk,
-} from './load.mjs';
+import { latency, median, needTools, pgbench, queryRequest, ratio, superuserUrl, wrk } from './load.mjs';
 import { readOptions } from './options.mjs';
-import { memoryMb, postmasterOf, withCpuMs } from './processes.mjs';
+import { memoryMb, withCpuMs } from './processes.mjs';
 import { range, report } from './report.mjs';
 
 const options = readOptions({
@@ -35,64 +23,11 @@ const options = readOptions({
   data: null,
 });
 const { projects: sizes, rows: tableRows, seconds, repeats } = options;
-const spares = options.quick ? 5 : 50;
 needTools('wrk', 'pgbench');
-const { makeKey } = await import('../packages/server/dist/keys/form.js');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-growth-'));
 const data = options.data ? path.resolve(options.data) : path.join(folder, 'data');
-const port = 20_000 + Math.floor(Math.random() * 10_000);
-const root = '/api/dbaas/v2';
-const url = `http://127.0.0.1:${port}${root}`;
-const account = makeKey('rh_acct_');
-let service;
-let startMs = 0;
-
-async function startService() {
-  const began = performance.now();
-  const env = {
-    ROWHOUSE_DATA: data,
-    ROWHOUSE_PORT: String(port),
-    ROWHOUSE_ACCOUNT_KEY: account,
-    ROWHOUSE_SPARES: String(spares),
-  };
-  service = await start('packages/server/dist/main.js', env, /^ready$/m);
-  startMs = performance.now() - began;
-}
-
-/** Writes everything out, so that the duration of the next start does not depend on earlier work. */
-async function settle() {
-  const client = new pg.Client(await superuserUrl(data));
-  await client.connect();
-  await client.query('checkpoint');
-  await client.end();
-}
-
-/** Spares are made in the background until there are enough: not while something is measured. */
-async function sparesReady() {
-  for (;;) {
-    const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-    if (Number(/^rowhouse_spares (\d+)/m.exec(metrics)?.[1]) >= spares) return;
-    await sleep(100);
-  }
-}
-
-async function crash() {
-  service.child.removeAllListeners('exit');
-  service.child.kill('SIGKILL');
-  process.kill(postmasterOf(data), 'SIGKILL');
-  await once(service.child, 'exit');
-}
-
-async function call(method, target, body) {
-  const response = await fetch(url + target, {
-    method,
-    headers: { 'x-api-key': account, ...(body && { 'content-type': 'application/json' }) },
-    ...(body && { body: JSON.stringify(body) }),
-  });
-  const answer = await response.json();
-  if (!answer.ok) throw new Error(`${method} ${target}: ${JSON.stringify(answer)}`);
-  return answer;
-}
+const installation = await openInstallation(data, { spares: options.quick ? 5 : 50 });
+const { url, account, call } = installation;
 
 const columns =
   '(id bigint primary key, name text, price numeric(10,2), in_stock boolean, tags jsonb, created_at timestamptz)';
@@ -205,7 +140,7 @@ function inTurns(runs) {
   const measured = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
   for (let turn = -1; turn < repeats; turn++)
     for (const [name, run] of Object.entries(runs)) {
-      const result = withCpuMs(service.child.pid, postmasterOf(data), run);
+      const result = withCpuMs(installation.pid(), installation.postmaster(), run);
       if (turn >= 0) measured[name].push(result);
     }
   const [first] = Object.values(measured);
@@ -257,19 +192,18 @@ const limits = [];
 const points = { projects: [], rows: [], state: [] };
 
 async function growProjects() {
-  await startService();
+  await installation.start();
   const projects = await findProjects();
   for (const size of sizes) {
     await makeUpTo(projects, size);
-    await settle();
-    await crash();
-    await startService();
-    const crashMs = startMs;
-    await sparesReady();
-    await stop(service);
-    await startService();
+    await installation.settle();
+    await installation.crash();
+    const crashMs = await installation.start();
+    await installation.sparesReady();
+    await installation.stop();
+    const startMs = await installation.start();
     const some = projects.slice(0, size);
-    const atStart = memoryMb(service.child.pid, postmasterOf(data));
+    const atStart = memoryMb(installation.pid(), installation.postmaster());
     const [few, many] = [await limitOf(10), size > 10 ? await limitOf(size) : null];
     if (many) limits.push([size, few.toFixed(0), many.toFixed(0), (many / few).toFixed(2)]);
     // This process was blocked while pgbench ran: only now it learns which connections ended with the previous service.
@@ -283,7 +217,7 @@ async function growProjects() {
       zipf: () => ask(some, 'zipf'),
       account: () => ask(some, 'even', account),
     });
-    const afterLoad = memoryMb(service.child.pid, postmasterOf(data));
+    const afterLoad = memoryMb(installation.pid(), installation.postmaster());
     for (const result of results) {
       const goal = result.name === 'even' && size === 3000 ? '≥ 0.7' : '';
       speeds.push(rowOf(`Q1, ${size} projects, ${names[result.name]}`, result, goal));
@@ -334,7 +268,7 @@ try {
   await growProjects();
   if (tableRows.length > 0) await growRows();
 } finally {
-  if (service) await stop(service);
+  await installation.stop();
   rmSync(folder, { recursive: true, force: true });
 }
 

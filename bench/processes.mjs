@@ -1,6 +1,6 @@
 // Reads what Linux reports about processes: memory, CPU time, open files, children. Only the owner of a process and root
 // can read all of it.
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 /** The process id of the embedded PostgreSQL of a data folder. */
@@ -57,6 +57,22 @@ export function residentMb(pid) {
   return Number(/^VmRSS:\s+(\d+)/m.exec(read(pid, 'status'))?.[1] ?? 0) / 1024;
 }
 
+/** The most resident memory since `forgetPeak`. Linux keeps it, so nothing is missed between two samples. */
+export function peakMb(pid) {
+  return Number(/^VmHWM:\s+(\d+)/m.exec(read(pid, 'status'))?.[1] ?? 0) / 1024;
+}
+
+export function forgetPeak(pid) {
+  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+}
+
+/** Memory of the service's other processes. Pages that they share with it are not counted again. */
+export function helpersMb(service, postmaster) {
+  const postgres = new Set(familyOf(postmaster));
+  const helpers = familyOf(service).filter((pid) => pid !== service && !postgres.has(pid));
+  return sum(helpers.map(privateMb));
+}
+
 export function openFiles(pid) {
   try {
     return readdirSync(`/proc/${pid}/fd`).length;
@@ -69,6 +85,11 @@ export function openFiles(pid) {
 function shareMb(pid) {
   const found = /^Pss:\s+(\d+)/m.exec(read(pid, 'smaps_rollup'));
   return found ? Number(found[1]) / 1024 : residentMb(pid);
+}
+
+function privateMb(pid) {
+  const found = read(pid, 'smaps_rollup').matchAll(/^Private_\w+:\s+(\d+)/gm);
+  return sum([...found].map(([, kb]) => Number(kb))) / 1024;
 }
 
 function parentOf(pid) {

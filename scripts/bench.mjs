@@ -25,6 +25,7 @@ const suites = [
   'rpo',
   'peers',
   'growth',
+  'idle',
   'waking',
   'workers',
   'soak',
