@@ -1,5 +1,6 @@
 // Does speed hold as an installation grows? One row by id (Q1) with 1 to 3,000 projects on the server, requested evenly and
-// by Zipf's law; a page of a table with ten thousand to ten million rows; start-up time and memory by number of projects.
+// by Zipf's law, beside the obvious program with a pool for each database; a page of a table with ten thousand to ten
+// million rows; start-up time and memory by number of projects.
 // npm run bench -- growth [--quick] [--projects 1,100,1000,3000] [--rows 10000,1000000,10000000] [--seconds 3]
 // [--repeats 5] [--data folder] [--write]. With --data the projects are kept there for the next run. Needs wrk and pgbench.
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -9,7 +10,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { drawGrowth } from './growth-plots.mjs';
 import { openInstallation, root } from './installation.mjs';
 import { statements } from './items.mjs';
-import { latency, median, needTools, pgbench, queryRequest, ratio, superuserUrl, wrk } from './load.mjs';
+import {
+  latency,
+  median,
+  needTools,
+  pgbench,
+  queryRequest,
+  ratio,
+  start,
+  stop,
+  superuserUrl,
+  wrk,
+} from './load.mjs';
 import { readOptions } from './options.mjs';
 import { memoryMb, withCpuMs } from './processes.mjs';
 import { range, report } from './report.mjs';
@@ -43,14 +55,19 @@ async function makeProject(slug, limitMb = 512) {
   return { slug, key };
 }
 
-/** Projects that an earlier run left get a new key. */
-async function findProjects() {
+/** The projects of this benchmark, as [slug, id]. */
+async function idsOf() {
   const found = [];
   for (let page = 1; ; page++) {
     const { projects, has_more: more } = await call('GET', `/projects?limit=100&page=${page}`);
-    for (const { slug } of projects) if (/^grow-\d+$/.test(slug)) found.push(slug);
-    if (!more) break;
+    for (const { slug, id } of projects) if (/^grow-\d+$/.test(slug)) found.push([slug, id]);
+    if (!more) return found;
   }
+}
+
+/** Projects that an earlier run left get a new key. */
+async function findProjects() {
+  const found = (await idsOf()).map(([slug]) => slug);
   found.sort((a, b) => Number(a.slice(5)) - Number(b.slice(5)));
   const kept = [];
   for (const slug of found) {
@@ -91,12 +108,14 @@ end`,
   ],
 };
 
+const targetOf = ({ slug }) => `${root}/projects/${slug}/query`;
+
 /** Q1 in one project per request, with the project's key or with `key` for all. */
-function ask(projects, spread, key) {
+function ask(projects, spread, { key, address = url, target = targetOf } = {}) {
   const [prelude, pick] = spreads[spread](projects.length);
-  return wrk(folder, url, {
+  return wrk(folder, address, {
     before: `${prelude}
-local projects = {${projects.map((project) => `{'${root}/projects/${project.slug}/query','${project.key}'}`).join(',')}}`,
+local projects = {${projects.map((project) => `{'${target(project)}','${project.key}'}`).join(',')}}`,
     request: `local n = ${pick}
   headers['x-api-key'] = ${key ? `'${key}'` : 'projects[n][2]'}
   ${queryRequest(sql, { highestId: rowsEach, target: 'projects[n][1]' })}`,
@@ -105,8 +124,8 @@ local projects = {${projects.map((project) => `{'${root}/projects/${project.slug
   });
 }
 
-async function queryOnce(slug, key) {
-  const response = await fetch(`${url}/projects/${slug}/query`, {
+async function queryOnce(address, key) {
+  const response = await fetch(address, {
     method: 'POST',
     headers: { 'x-api-key': key, 'content-type': 'application/json' },
     body: JSON.stringify({ query: sql, params: [1] }),
@@ -115,10 +134,10 @@ async function queryOnce(slug, key) {
   await response.text();
 }
 
-async function queryAllOnce(projects) {
+async function queryAllOnce(projects, addressOf = ({ slug }) => `${url}/projects/${slug}/query`) {
   const next = projects.values();
   const client = async () => {
-    for (const { slug, key } of next) await queryOnce(slug, key);
+    for (const project of next) await queryOnce(addressOf(project), project.key);
   };
   await Promise.all(Array.from({ length: 4 }, client));
 }
@@ -133,6 +152,29 @@ async function limitOf(clients) {
   const time = seconds + Math.ceil(clients / 60);
   const load = { seconds: time, highestId: rowsEach, clients, threads: 2 };
   return pgbench(folder, await superuserUrl(data, `p_${project.id}`), sql, load).rate;
+}
+
+/**
+ * The obvious program with a pool for each of these databases. Not in turns with ours: PostgreSQL has no room for the
+ * connections of both, so the service is started again before.
+ */
+async function obviousOf(projects) {
+  await installation.stop();
+  await installation.start();
+  const port = String(installation.port + 1);
+  const env = { SERVER_URL: await superuserUrl(data), PORT: port };
+  const obvious = await start('bench/peers/obvious/many.mjs', env, /ready/);
+  try {
+    const ids = new Map(await idsOf());
+    const address = `http://127.0.0.1:${port}`;
+    const target = ({ slug }) => `/p_${ids.get(slug)}/query`;
+    await queryAllOnce(projects, (project) => address + target(project));
+    const measure = (spread) =>
+      median(Array.from({ length: repeats }, () => ask(projects, spread, { address, target }).rate));
+    return { even: measure('even'), zipf: measure('zipf') };
+  } finally {
+    await stop(obvious);
+  }
 }
 
 /** Runs all in turns, and compares them to the first of `runs`. The first turn is not counted. */
@@ -186,7 +228,9 @@ const names = {
   first: 'first page',
   deep: 'page by cursor in the middle',
 };
+const goals = { even: { 100: 0.45, 1000: 0.35, 3000: 0.25 }, zipf: { 100: 0.7, 1000: 0.55, 3000: 0.4 } };
 const speeds = [];
+const beside = [];
 const states = [];
 const limits = [];
 const points = { projects: [], rows: [], state: [] };
@@ -215,17 +259,23 @@ async function growProjects() {
       one: () => ask(some.slice(0, 1), 'even'),
       even: () => ask(some, 'even'),
       zipf: () => ask(some, 'zipf'),
-      account: () => ask(some, 'even', account),
+      account: () => ask(some, 'even', { key: account }),
     });
     const afterLoad = memoryMb(installation.pid(), installation.postmaster());
     for (const result of results) {
-      const goal = result.name === 'even' && size === 3000 ? '≥ 0.7' : '';
-      speeds.push(rowOf(`Q1, ${size} projects, ${names[result.name]}`, result, goal));
+      const goal = goals[result.name]?.[size];
+      speeds.push(rowOf(`Q1, ${size} projects, ${names[result.name]}`, result, goal && `≥ ${goal}`));
       points.projects.push({ size, name: result.name, rate: result.rate, ratio: result.ratio });
     }
     const mb = ({ service: own, postgres }) => `${own.toFixed(0)} / ${postgres.toFixed(0)} MB`;
     states.push([size, ...[startMs, crashMs].map((ms) => `${ms.toFixed(0)} ms`), mb(atStart), mb(afterLoad)]);
     points.state.push({ size, startMs, crashMs, atStart, afterLoad });
+    const obvious = await obviousOf(some);
+    const times = ['even', 'zipf'].flatMap((spread) => {
+      const { rate } = results.find(({ name }) => name === spread);
+      return [obvious[spread].toFixed(0), (rate / obvious[spread]).toFixed(1)];
+    });
+    beside.push([size, ...times, '≥ 3']);
   }
 }
 
@@ -298,6 +348,11 @@ report(
           'after the load',
         ],
         rows: states,
+      },
+      {
+        title: 'The obvious program with a pool of two connections for each database, not in turns with ours',
+        header: ['projects', 'evenly /s', 'ours ×', "by Zipf's law /s", 'ours ×', 'goal'],
+        rows: beside,
       },
       {
         title: 'PostgreSQL alone: pgbench -M prepared with Q1 in one database',

@@ -24,6 +24,7 @@ export async function openInstallation(data, { spares, env = {} }) {
 
   return {
     url,
+    port,
     account,
     pid: () => service.child.pid,
     postmaster: () => postmasterOf(data),
