@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, inject, onTestFinished } from 'vitest';
+import { rememberPort } from '../src/engine/data-folder.ts';
 import { makeKey } from '../src/keys/form.ts';
 import { type Answer, api, type Call, until } from './helpers.ts';
 
@@ -39,6 +40,8 @@ export async function usedDataFolder(): Promise<string> {
   if (!existsSync(seed)) await makeSeed(seed);
   const folder = newDataFolder();
   execFileSync('cp', ['-a', `${seed}/.`, folder]);
+  // Or all that run at the same time would want that of the seed.
+  rememberPort(folder, await freePort());
   return folder;
 }
 

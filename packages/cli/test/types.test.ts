@@ -6,8 +6,8 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { launch, newAccountKey, type Running, usedDataFolder } from '../../server/test/process.ts';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { cleanUp, launch, newAccountKey, type Running, usedDataFolder } from '../../server/test/process.ts';
 
 const bin = fileURLToPath(new URL('../bin/rowhouse.mjs', import.meta.url));
 const tsc = path.join(
@@ -16,6 +16,7 @@ const tsc = path.join(
 );
 const accountKey = newAccountKey();
 let service: Running;
+afterAll(cleanUp);
 
 beforeAll(async () => {
   service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: accountKey });
