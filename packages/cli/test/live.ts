@@ -58,3 +58,22 @@ export function useService(settings: Record<string, string> = {}): Live {
   live.json = (...args) => JSON.parse(live.run([...args, '--json']).out);
   return live;
 }
+
+/** A service with a project `shop`, which the command uses unless it is told otherwise. */
+export function useShop() {
+  const live = useService();
+  const shop = { ROWHOUSE_PROJECT: 'shop' };
+  let projectKey = '';
+  beforeAll(() => {
+    projectKey = live.json('projects', 'create', 'Shop', '--slug', 'shop').api_key;
+  });
+  return {
+    live,
+    shop,
+    projectKey: () => projectKey,
+    /** A file in the working folder. */
+    work: (...parts: string[]) => path.join(live.folder, 'work', ...parts),
+    run: (args: string[], more: { input?: string; env?: Record<string, string> } = {}): Ran =>
+      live.run(args, { ...more, env: { ...shop, ...more.env } }),
+  };
+}
