@@ -14,8 +14,10 @@ export type CopyInOptions = Readonly<{
   before: readonly (string | NamedStatement)[];
   text: string;
   after: Readonly<{ count: number; write(out: FrontendMessages): void }>;
-  /** Each piece is copied at once. The source is never closed; reading simply stops. */
+  /** Each piece is copied at once, unless it is kept. The source is never closed; reading simply stops. */
   source: AsyncIterable<Buffer>;
+  /** The pieces are not small and nobody changes them, so that they are sent as they are. */
+  areKept?: boolean;
   /** Paused while waiting for the source. */
   clock: { pause(): void; resume(): void };
 }>;
@@ -125,7 +127,8 @@ export class CopyIn {
         const next = await this.next(pieces);
         if (this.isOver) return;
         if (!next || next.done) break;
-        await this.put(next.value);
+        if (this.options.areKept) await this.sendKept(next.value);
+        else await this.put(next.value);
         if (this.isOver) return;
       }
       this.sendFrame();
@@ -164,6 +167,24 @@ export class CopyIn {
     }
   }
 
+  private async sendKept(piece: Buffer): Promise<void> {
+    while (this.frameCount === maxFrames && !this.isOver) {
+      await new Promise<void>((resolve) => {
+        this.wakeFromFrame = resolve;
+      });
+    }
+    if (this.isOver) return;
+    this.frameCount++;
+    const { session } = this.options;
+    const head = Buffer.allocUnsafe(headBytes);
+    writeHead(head, piece.length);
+    session.write(head);
+    session.write(piece, () => {
+      this.frameCount--;
+      this.wakeFromFrame();
+    });
+  }
+
   /** Returns null once the exchange is over. */
   private async takeFrame(): Promise<Buffer | null> {
     // If the source always has data and PostgreSQL always reads it, no other work would get a turn of the event loop.
@@ -185,8 +206,7 @@ export class CopyIn {
   private sendFrame(): void {
     const { frame, filled } = this;
     if (!frame || filled === headBytes) return;
-    frame[0] = 100; // CopyData
-    frame.writeInt32BE(filled - 1, 1);
+    writeHead(frame, filled - headBytes);
     this.frame = null;
     this.filled = headBytes;
     this.options.session.write(frame.subarray(0, filled), () => {
@@ -214,4 +234,10 @@ export class CopyIn {
     this.wakeFromSource();
     this.wakeFromFrame();
   }
+}
+
+/** Of CopyData. The size includes itself. */
+function writeHead(frame: Buffer, bytes: number): void {
+  frame[0] = 100;
+  frame.writeInt32BE(4 + bytes, 1);
 }

@@ -19,6 +19,7 @@ export type CopyInput = Readonly<{
   after: readonly Command[];
   /** Must have its own time limit: the statement's clock is paused while waiting for it. */
   source: AsyncIterable<Buffer>;
+  areKept?: boolean;
   /** Turns PostgreSQL's error into the caller's. `hasBegun`: it came with or after the first row, not before. */
   explain(error: ServerError, hasBegun: boolean): RowhouseError;
 }>;
@@ -48,6 +49,7 @@ export class CopyRows implements Stoppable {
       text: input.text,
       after: { count: input.after.length, write: (out) => writeCommands(out, input.after) },
       source: input.source,
+      ...(input.areKept && { areKept: true }),
       clock: {
         pause: () => this.clock?.pause(Number.POSITIVE_INFINITY),
         resume: () => this.clock?.resume(),

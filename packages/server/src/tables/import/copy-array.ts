@@ -56,6 +56,7 @@ export async function copyArray(
         text: `copy ${nameOf(table)} (${list}) from stdin`,
         after: closing(measure, own),
         source: inOrder(rows.pieces),
+        areKept: true,
         explain: sqlFailure,
       };
       return exclusive.copy(input, leaves);
