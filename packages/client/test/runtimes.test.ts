@@ -2,11 +2,10 @@
 // installed here are reported and skipped.
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { chromium, firefox } from 'playwright-core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { findProgram, type ProgramName } from '../../server/test/programs.ts';
 import { environment } from '../../server/test/toolchains.ts';
 import { useLive } from './live.ts';
@@ -18,7 +17,7 @@ const { findBrowser, howToInstall } = (await import(path.join(root, 'scripts/bro
   howToInstall(name: string): string;
 };
 const dist = path.resolve(import.meta.dirname, '../dist');
-const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-runtimes-'));
+const folder = mkdtempSync(path.join(inject('sharedFolder'), 'runtimes-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Runs in each of them, and gives one line of text. */

@@ -11,10 +11,9 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
 import { api, until } from './helpers.ts';
 import { freePort } from './process.ts';
@@ -39,7 +38,7 @@ const reason =
   process.getuid?.() !== 0 ? 'it needs root' : missing.length > 0 && `${missing.join(', ')} not installed`;
 if (reason) console.warn(`SKIPPED: ${reason}, so no image is built from Dockerfile and run.`);
 
-const place = mkdtempSync(path.join(tmpdir(), 'rowhouse-container-'));
+const place = mkdtempSync(path.join(inject('sharedFolder'), 'container-'));
 const run = async (program: string, args: string[]) =>
   (await promisify(execFile)(program, args, { timeout: buildTimeoutMs, maxBuffer: 1 << 26 })).stdout.trim();
 /** Images, containers and volumes are in a folder of the test. */

@@ -1,16 +1,15 @@
 // The examples, run as a user would: the commands of each README, whose output is what the README shows.
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { asPattern, runConsole } from './console-sessions.ts';
 import { launch, newAccountKey, newDataFolder, type Running } from './process.ts';
 import { buildTimeoutMs, environment, examples, pythonWithClient, root, skipReason } from './toolchains.ts';
 
 const slug = 'my-shop';
-const python = mkdtempSync(path.join(tmpdir(), 'rowhouse-python-'));
+const python = mkdtempSync(path.join(inject('sharedFolder'), 'python-'));
 afterAll(() => rmSync(python, { recursive: true, force: true }));
 let service: Running;
 let projectKey: string;

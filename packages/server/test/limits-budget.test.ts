@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { insertFacts } from '../src/query/statement/insert-growth.ts';
+import { knownMs } from '../src/quotas/headroom.ts';
 import { address, asAdmin, until, useTestService } from './helpers.ts';
 import { countGrants, newSmallProject, type SmallProject, untilGranted } from './small-projects.ts';
 
@@ -275,7 +276,7 @@ describe('near the limit', () => {
     await idle.fine('create table t (a int)');
     // Known to be short by now.
     expect((await idle.add('t', { a: 1 })).status).toBe(201);
-    await sleep(2_500);
+    await sleep(knownMs + 500);
     expect((await idle.add('t', { a: 2 })).status).toBe(201);
     const { server, query } = rowhouse.service.deps;
     expect(query.sessions.pidsOf(idle.id, server.id)).toHaveLength(1);

@@ -66,14 +66,13 @@ function whenDone(clean: () => void | Promise<void>): void {
 }
 
 async function makeSeed(seed: string): Promise<void> {
-  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-seed-'));
+  const folder = mkdtempSync(path.join(inject('sharedFolder'), 'making-seed-'));
   try {
     const service = await launch({ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
     if ((await service.stop()) !== 0) throw new Error(service.output());
     renameSync(folder, seed);
   } catch (error) {
-    rmSync(folder, { recursive: true, force: true });
-    // Another test file was faster.
+    // Another test file was faster. What is left in the shared folder is removed with it.
     if (!existsSync(seed)) throw error;
   }
 }

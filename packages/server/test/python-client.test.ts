@@ -1,16 +1,15 @@
 // clients/python: its own tests, types and README, with the package as pip installs it.
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { cleanUp, launch, newAccountKey, type Running, usedDataFolder } from './process.ts';
 import { findProgram } from './programs.ts';
 import { buildTimeoutMs, pythonWithClient, root } from './toolchains.ts';
 
 const client = path.join(root, 'clients/python');
-const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-python-client-'));
+const folder = mkdtempSync(path.join(inject('sharedFolder'), 'python-client-'));
 afterAll(async () => {
   await cleanUp();
   rmSync(folder, { recursive: true, force: true });

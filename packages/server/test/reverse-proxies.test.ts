@@ -215,19 +215,16 @@ async function run(title: string, program: string, start: Start, servicePort: nu
         .on('error', () => resolve(false))
         .end();
     });
-  await until(`${title} answers`, async () => child.exitCode !== null || (await answers()), 30_000).catch(
-    (error) => {
-      throw new Error(`${error}\n${output}`);
-    },
-  );
-  expect(child.exitCode, output).toBeNull();
-  return {
-    port,
-    ca: ca(),
-    stop: async () => {
-      child.kill('SIGTERM');
-      await once(child, 'exit');
-      rmSync(folder, { recursive: true, force: true });
-    },
+  const stop = async () => {
+    if (child.kill('SIGTERM')) await once(child, 'exit');
+    rmSync(folder, { recursive: true, force: true });
   };
+  try {
+    await until(`${title} answers`, async () => child.exitCode !== null || (await answers()), 30_000);
+    expect(child.exitCode).toBeNull();
+  } catch (error) {
+    await stop();
+    throw new Error(`${error}\n${output}`);
+  }
+  return { port, ca: ca(), stop };
 }

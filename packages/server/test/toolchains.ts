@@ -1,6 +1,6 @@
 // Programs of other languages that tests run: which of them are here, and the environment they run in.
 import { execFile, spawnSync } from 'node:child_process';
-import { accessSync, constants, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { homedir, tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -31,6 +31,9 @@ const programs: Record<string, Program[]> = {
 
 export const environment = makeEnvironment();
 
+/** Without a network, pip would try for minutes. */
+export const briefly = ['--retries', '1', '--timeout', '20'];
+
 /** The environment with a Python in this folder that has our client. null: there can be none here, which a warning reports. */
 export async function pythonWithClient(folder: string, without: string): Promise<NodeJS.ProcessEnv | null> {
   if (skipReason('python', without)) return null;
@@ -38,11 +41,14 @@ export async function pythonWithClient(folder: string, without: string): Promise
     promisify(execFile)(program, args, { env: environment, timeout: buildTimeoutMs });
   const client = path.join(root, 'clients/python');
   const settings = readFileSync(path.join(client, 'pyproject.toml'), 'utf8');
-  const needs = [...settings.matchAll(/^(?:requires|dependencies) = \["(.*)"\]$/gm)].map(
-    ([, need = '']) => need,
-  );
+  const needs = ['requires', 'dependencies'].flatMap((name) => {
+    const [, list] = new RegExp(`^${name} = (\\[.*\\])$`, 'm').exec(settings) ?? [];
+    if (!list) throw new Error(`${client}/pyproject.toml has no "${name}" on one line.`);
+    return JSON.parse(list) as string[];
+  });
   const bin = path.join(folder, 'bin');
-  const install = (...args: string[]) => run(path.join(bin, 'pip'), ['install', '--quiet', ...args]);
+  const install = (...args: string[]) =>
+    run(path.join(bin, 'pip'), ['install', '--quiet', ...briefly, ...args]);
   try {
     await run('python3', ['-m', 'venv', folder]);
     await install(...needs);
@@ -120,6 +126,7 @@ function homeForTools(): NodeJS.ProcessEnv {
     // Each user has one: that of another could not be written either.
     const home = path.join(tmpdir(), `rowhouse-home-${userInfo().uid}`);
     mkdirSync(home, { recursive: true, mode: 0o700 });
+    if (statSync(home).uid !== userInfo().uid) throw new Error(`${home} belongs to another user.`);
     return {
       HOME: home,
       GOCACHE: path.join(home, 'cache'),

@@ -117,7 +117,7 @@ const page = 8192;
 const reactionMs = 64;
 const tickMs = 10;
 /** A measurement that is older does not tell whether the project is near its limit: it was idle since. */
-const knownMs = 2_000;
+export const knownMs = 2_000;
 /** How much the catalog can grow while something shrinks. */
 const slack = 64 * 1024;
 const creep = mb;
