@@ -173,13 +173,13 @@ describe('generated types of every kind of column', () => {
     );
   });
 
-  it('a schema that was not chosen appears only with the types that others use', () => {
+  it('a schema that was not chosen appears only with the types that others use', { tags: 'long' }, () => {
     const text = types('kinds', '--schema', 'public');
     expect(compile(text, "holds<Same<keyof Database, 'public' | 'shop'>>();")).toBe('');
     expect(compile(types('kinds', '--schema', 'shop'), "holds<Same<keyof Database, 'shop'>>();")).toBe('');
   });
 
-  it('gives the same text each time', () => {
+  it('gives the same text each time', { tags: 'long' }, () => {
     const text = types('kinds');
     expect(types('kinds')).toBe(text);
     expect(text).toMatch(/^\/\/ Types of the project kinds, made by `rowhouse types`/);
@@ -243,7 +243,7 @@ it('Insert and Update hold the columns that can be written', async () => {
   expect(problems).toBe('');
 });
 
-it('cover partitioned tables, inheritance and dropped columns', async () => {
+it('cover partitioned tables, inheritance and dropped columns', { tags: 'long' }, async () => {
   await project(
     'parts',
     'create table visits (at date not null, gone int, page text) partition by range (at)',
@@ -261,7 +261,7 @@ it('cover partitioned tables, inheritance and dropped columns', async () => {
   expect(problems).toBe('');
 });
 
-it('cover functions', async () => {
+it('cover functions', { tags: 'long' }, async () => {
   await project(
     'calls',
     'create table teas (id int primary key, name text)',
@@ -390,7 +390,7 @@ it('hostile names and comments cannot become code', async () => {
   expect(problems).toBe('');
 });
 
-it('handles nested types that use each other many times, and many tables', async () => {
+it('handles nested types that use each other many times, and many tables', { tags: 'long' }, async () => {
   await project(
     'large',
     'create type t0 as (a int)',
@@ -478,7 +478,7 @@ describe('generated types of an empty project', () => {
     expect(run(['empty'], key).out).toBe(types('empty'));
   });
 
-  it('compiles after schema public was dropped', async () => {
+  it('compiles after schema public was dropped', { tags: 'long' }, async () => {
     await project('bare', 'drop schema public');
     expect(compile(types('bare'), 'holds<Same<keyof Database, never>>();')).toBe('');
   });
