@@ -61,10 +61,11 @@ export async function pythonWithClient(folder: string, without: string): Promise
   return { ...environment, PATH: `${bin}:${environment.PATH}` };
 }
 
-/** The last line that a program wrote before it failed. */
+/** The last line that a program wrote before it failed. npm ends with the name of a log: of it, the code. */
 export function lastLine(error: unknown): string {
   const { stderr, message } = error as Error & { stderr?: string };
-  return (stderr || message).trim().split('\n').at(-1) ?? '';
+  const text = (stderr || message).trim();
+  return /^npm error code .*$/m.exec(text)?.[0] ?? text.split('\n').at(-1) ?? '';
 }
 
 /** Reports in a warning why a language cannot be tried here, and returns it; null if it can. `without`: what then stays untested. */
