@@ -31,10 +31,6 @@ try {
   await installation.settle();
   await installation.stop();
   rows.push([`start with ${count} projects`, ms(await installation.start()), goalAt(10_000, '≤ 3 s')]);
-  await installation.crash({ keepPostgres: true });
-  rows.push(['start after kill -9 of the service', ms(await installation.start()), goalAt(10_000, '≤ 3 s')]);
-  await installation.crash();
-  rows.push(['start after kill -9 of both', ms(await installation.start()), '']);
   await installation.sparesReady();
   await sleep(10_000);
   if (rest > 0) {
@@ -42,6 +38,11 @@ try {
     await sleep(rest * 1000);
   }
   await measure(`${rest + 10} s after the start`, '≤ 1 %', '≤ 150 MB');
+  // Last: a crash takes PostgreSQL's statistics, without which autovacuum has nothing to do.
+  await installation.crash({ keepPostgres: true });
+  rows.push(['start after kill -9 of the service', ms(await installation.start()), goalAt(10_000, '≤ 3 s')]);
+  await installation.crash();
+  rows.push(['start after kill -9 of both', ms(await installation.start()), '']);
 } finally {
   await installation.stop();
   rmSync(folder, { recursive: true, force: true });
