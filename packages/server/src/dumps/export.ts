@@ -40,7 +40,7 @@ type Deps = {
 };
 export type ExportLimits = Partial<Limits>;
 type Limits = {
-  /** On a server. Each has a thread with its own memory (about 60 MB) and reads as fast as it can. */
+  /** On a server. Each has a thread with its own memory (about 25 MB) and reads as fast as it can. */
   atOnce: number;
   stallMs: number;
   maxMs: number;
