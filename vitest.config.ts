@@ -6,6 +6,7 @@
 // A single test with the tag `long` is left out of the ordinary run like a file `x.long.test.ts`.
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 const folders = ['packages/*/src/**', 'packages/*/test/**', 'scripts', 'bench', 'compatibility'];
 const files = (suffix: string) => folders.map((folder) => `${folder}/*${suffix}.test.{ts,mjs}`);
@@ -34,8 +35,20 @@ const runs: Record<string, Run> = {
   'long alone': { include: files('.long.alone'), ...oneAtATime },
 };
 
+/** Files that take minutes although they are short. Vitest starts with the largest file; at the end nothing runs beside these. */
+const slowest = ['docs-sessions.test.ts', 'schemathesis.test.mjs', 'files.test.ts'];
+
+class SlowestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const isSlow = ({ moduleId }: TestSpecification) => slowest.some((name) => moduleId.endsWith(`/${name}`));
+    return [...sorted.filter(isSlow), ...sorted.filter((file) => !isSlow(file))];
+  }
+}
+
 export default defineConfig({
   test: {
+    sequence: { sequencer: SlowestFirst },
     // Here and not in the projects: one PostgreSQL serves all of them.
     globalSetup: 'packages/server/test/global-setup.ts',
     teardownTimeout: 60_000,

@@ -18,8 +18,6 @@ User=${user}
 Group=${user}
 WorkingDirectory=${data}
 Environment=ROWHOUSE_DATA=${data}
-# Otherwise glibc keeps a heap for each thread, and with a thousand busy projects a third more memory.
-Environment=MALLOC_ARENA_MAX=2
 # Settings and secrets: docs/configuration.md.
 EnvironmentFile=-${environment}
 # ${data}, of this user alone.

@@ -7,6 +7,8 @@ import { findProgram } from './server.ts';
 import { environmentOf, withSettings } from './settings.ts';
 
 const parentCheckMs = 250;
+/** Otherwise glibc keeps a heap for each thread, and with a thousand busy projects a third more memory. */
+const memorySettings = { MALLOC_ARENA_MAX: '2' };
 
 export function addStart(program: Command): void {
   const command = program
@@ -23,7 +25,7 @@ async function start(options: Record<string, unknown>): Promise<void> {
   const child = spawn(process.execPath, [findProgram('main')], {
     // The channel closes when this process ends, even by SIGKILL. The service notices that and stops.
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
-    env: environmentOf(options),
+    env: { ...memorySettings, ...environmentOf(options) },
   });
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
     process.on(signal, () => pass(child, signal));

@@ -40,7 +40,7 @@ export const serviceErrors = {
       'The project is paused while it is copied or moved. Nothing was changed.',
       {
         retryAfterS: 5,
-        hint: 'Retry in a few seconds. GET /api/dbaas/v2/jobs shows how far the job is.',
+        hint: 'Retry in a few seconds. The list of jobs shows how far the copy or move is.',
       },
     ),
   outcomeUnknown: (cause: unknown, message = 'The connection to PostgreSQL was lost during the change.') =>
