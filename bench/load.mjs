@@ -17,9 +17,12 @@ export function needTools(...tools) {
   }
 }
 
+/** As `rowhouse start` sets them (packages/cli/src/start.ts). */
+const memorySettings = { MALLOC_MMAP_THRESHOLD_: '131072', MALLOC_TRIM_THRESHOLD_: '131072' };
+
 export function start(script, env, ready) {
   const child = spawn(process.execPath, [path.resolve(root, script)], {
-    env: { ...process.env, ...env },
+    env: { ...memorySettings, ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let output = '';
