@@ -1,4 +1,4 @@
-// What an installation costs while nobody uses it: CPU time and memory with thousands of sleeping projects, and how long it
+// The cost of an installation that nobody uses: CPU time and memory with thousands of sleeping projects, and how long it
 // takes to start with them.
 // npm run bench -- idle [--quick] [--projects 3000] [--seconds 60] [--rest 900] [--data folder] [--write]. `rest`: the
 // seconds between the start and the first measurement. With --data the projects are kept there for the next run.

@@ -140,7 +140,7 @@ export const settings = {
     default: null,
     unset: 'as many as fit in half of the memory; with ROWHOUSE_DATABASE_URL, as ROWHOUSE_CONNECTIONS',
     description:
-      'Connections to project databases kept open, including those in use. Each takes 3 MB of memory. Never fewer than ROWHOUSE_CONNECTIONS.',
+      'Connections to project databases kept open, including those in use. Each takes 3 to 6 MB of memory. Never fewer than ROWHOUSE_CONNECTIONS.',
   },
   ROWHOUSE_PROJECT_CONNECTIONS: {
     type: 'integer',

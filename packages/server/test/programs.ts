@@ -48,7 +48,7 @@ const cache = path.join(
   'rowhouse-tests',
 );
 
-/** Where the program is. null: it cannot be had here, which a warning reports. `without`: what then stays untested. */
+/** Returns the path of the program; null, with a warning, if it cannot be had here. `without`: the part that then stays untested. */
 export async function findProgram(name: ProgramName, without: string): Promise<string | null> {
   const program: Program = programs[name];
   // Any version will do of what people install themselves to run Rowhouse.

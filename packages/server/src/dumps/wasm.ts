@@ -78,7 +78,7 @@ async function openSocket(address: Address, take: (bytes: Buffer) => boolean): P
   return connect({ ...endpointOf(address), noDelay: true, keepAlive: true, onread });
 }
 
-/** What pg_dump's JavaScript allocates is garbage at once: more would only be filled before it is collected. */
+/** pg_dump's JavaScript allocates only short-lived objects: a larger heap would only be filled before it is collected. */
 const maxYoungGenerationSizeMb = 3;
 
 /** Nothing of our environment (the master key may be in it) is there for WebAssembly to read. */
