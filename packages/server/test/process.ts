@@ -72,7 +72,7 @@ async function makeSeed(seed: string): Promise<void> {
     if ((await service.stop()) !== 0) throw new Error(service.output());
     renameSync(folder, seed);
   } catch (error) {
-    // Another test file was faster. What is left in the shared folder is removed with it.
+    // Another test file was faster. The global setup removes the shared folder, and this one with it.
     if (!existsSync(seed)) throw error;
   }
 }
