@@ -1,5 +1,6 @@
 // Periodic work is skipped while nothing is committed on the server. Alone, because other tests commit on it all the time.
 import { expect, it } from 'vitest';
+import { putSetting } from '../src/control/settings.ts';
 import { openAutovacuum } from '../src/engine/autovacuum.ts';
 import { openQuietTime, openWhenChanged } from '../src/engine/when-changed.ts';
 import { sql } from '../src/postgres/sql.ts';
@@ -85,6 +86,20 @@ it('autovacuum visits databases rarely while nothing is committed, and as usual 
     await maintenance.change(sql`alter system reset autovacuum_naptime`);
     await maintenance.query(sql`select pg_reload_conf()`);
   }
+});
+
+it('a setting that is stored again is not a commit', async () => {
+  const { control } = rowhouse.service.deps;
+  await putSetting(control, 'audit_days', '365');
+  const quietTime = openQuietTime(server());
+  const isQuietAfterwards = async () => {
+    await quietTime();
+    await putSetting(control, 'audit_days', '365');
+    return (await quietTime()) > 0;
+  };
+  await expect.poll(isQuietAfterwards, eventually).toBe(true);
+  await putSetting(control, 'audit_days', '30');
+  expect(await quietTime()).toBe(0);
 });
 
 async function runsDuring(run: () => Promise<void>, count: () => number): Promise<number> {

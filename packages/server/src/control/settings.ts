@@ -45,10 +45,12 @@ export async function keepSetting(control: Queryable, name: SettingName, value: 
   return (await findSetting(control, name)) ?? value;
 }
 
-/** Stores the value in place of an earlier one. */
+/** Stores the value in place of an earlier one. The same value again changes nothing: an idle service commits nothing. */
 export async function putSetting(control: Queryable, name: SettingName, value: string): Promise<void> {
   await control.query(sql`
-    insert into settings (name, value) values (${name}, ${value})
+    insert into settings (name, value)
+    select ${name}::text, ${value}::text
+    where not exists (select from settings where name = ${name} and value = ${value})
     on conflict (name) do update set value = excluded.value`);
 }
 
