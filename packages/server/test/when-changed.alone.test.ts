@@ -1,7 +1,7 @@
 // Periodic work is skipped while nothing is committed on the server. Alone, because other tests commit on it all the time.
 import { expect, it } from 'vitest';
 import { putSetting } from '../src/control/settings.ts';
-import { openAutovacuum } from '../src/engine/autovacuum.ts';
+import { openAutovacuum, roundsFor } from '../src/engine/autovacuum.ts';
 import { openQuietTime, openWhenChanged } from '../src/engine/when-changed.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { useTestService } from './helpers.ts';
@@ -72,7 +72,7 @@ it('autovacuum visits databases rarely while nothing is committed, and as usual 
     );
     return row?.nap;
   };
-  const autovacuum = openAutovacuum(server(), { roundMs: 10, startMs: 0 });
+  const autovacuum = openAutovacuum(server(), { roundMs: 10, lagMs: 10, startMs: 0 });
   try {
     await autovacuum.adjust();
     await expect.poll(nap, eventually).toBe('5min');
@@ -86,6 +86,10 @@ it('autovacuum visits databases rarely while nothing is committed, and as usual 
     await maintenance.change(sql`alter system reset autovacuum_naptime`);
     await maintenance.query(sql`select pg_reload_conf()`);
   }
+});
+
+it('autovacuum takes longer for a visit of thousands of databases', () => {
+  expect([0, 4, 1_000, 1_500, 3_050, 10_000].map(roundsFor)).toEqual([1, 1, 1, 2, 3, 10]);
 });
 
 it('a setting that is stored again is not a commit', async () => {
