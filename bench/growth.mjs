@@ -135,7 +135,7 @@ async function queryOnce(address, key, body) {
 }
 
 /**
- * The steady state: each project has a session, its table is in memory, the statement is known, and PostgreSQL uses a generic
+ * The steady state: each project has a session, its rows are in memory, the statement is known, and PostgreSQL uses a generic
  * plan, which it makes at the sixth execution.
  */
 async function warmUp(projects, addressOf = ({ slug }) => `${url}/projects/${slug}/query`) {

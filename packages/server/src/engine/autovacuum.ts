@@ -9,23 +9,24 @@ export type Autovacuum = { adjust(): Promise<void> };
 
 /** In seconds. */
 const [usualNap, longNap] = [300, 4 * 3_600];
-/** With so many databases, there are three to four visits a second. With more, each database is visited less often. */
-const databasesInUsualNap = 1_000;
-/** How long the usual nap is, how soon PostgreSQL's statistics show a commit, and how soon it starts a process after another. */
-const usualTimes = { roundMs: usualNap * 1_000, lagMs: 60_000, startMs: 100 };
+/**
+ * `perNap`: visits in a usual nap, about three a second. With more databases, each is visited less often. `lagMs`: how soon
+ * PostgreSQL's statistics show a commit.
+ */
+const usualPace = { napMs: usualNap * 1_000, perNap: 1_000, lagMs: 60_000 };
 
 /** Call `adjust` again and again: it measures how long nothing is committed. */
-export function openAutovacuum(server: Server, { roundMs, lagMs, startMs } = usualTimes): Autovacuum {
+export function openAutovacuum(server: Server, { napMs, perNap, lagMs } = usualPace): Autovacuum {
   const readQuietMs = openQuietTime(server);
   let nap = 0;
   return {
     adjust: async () => {
       const quietMs = await readQuietMs();
-      const databases = await countDatabases(server);
-      const rounds = roundsFor(databases);
+      const { databases, isVacuuming } = await look(server);
+      const naps = Math.ceil(databases / perNap);
       // After the last commit, every database is visited once more.
-      const isQuiet = quietMs > lagMs + Math.max(roundMs * rounds, 2 * startMs * databases);
-      const wanted = isQuiet ? longNap : usualNap * rounds;
+      const isQuiet = quietMs > lagMs + napMs * naps && !isVacuuming;
+      const wanted = isQuiet ? longNap : usualNap * naps;
       if (wanted === nap) return;
       await setNap(server, wanted);
       nap = wanted;
@@ -33,16 +34,17 @@ export function openAutovacuum(server: Server, { roundMs, lagMs, startMs } = usu
   };
 }
 
-/** How many times longer than usual autovacuum takes for a visit of so many databases. */
-export function roundsFor(databases: number): number {
-  return Math.max(1, Math.round(databases / databasesInUsualNap));
-}
+type Look = { databases: number; isVacuuming: boolean };
 
-async function countDatabases({ maintenance }: Server): Promise<number> {
-  const [row] = await maintenance.query<{ count: number }>(
-    sql`select count(*)::int as count from pg_database`,
-  );
-  return row?.count ?? 0;
+/** `isVacuuming`: an autovacuum process has been at work for a while, so that visits may be late. */
+async function look({ maintenance }: Server): Promise<Look> {
+  const [row] = await maintenance.query<Look>(sql`
+    select count(*)::int as databases,
+           exists (select from pg_stat_activity where backend_type = 'autovacuum worker'
+                     and backend_start < clock_timestamp() - interval '10 s') as "isVacuuming"
+    from pg_database`);
+  if (!row) throw new Error('PostgreSQL does not tell its databases.');
+  return row;
 }
 
 /** In a file, because what was set at the start of PostgreSQL cannot be changed while it runs. */
