@@ -131,7 +131,7 @@ describe.skipIf(!programs)('the cluster of deploy/compose.yaml', { timeout: 20 *
     expect(found).toEqual(expect.arrayContaining(acknowledged));
   });
 
-  it('goes on when an API process is killed, after a switchover, and during an upgrade', async () => {
+  it('goes on when an API process is killed and after a switchover, and an upgrade refuses no request', async () => {
     await compose.shell('docker compose kill api1');
     await until(
       'the other process answers',
@@ -149,7 +149,19 @@ describe.skipIf(!programs)('the cluster of deploy/compose.yaml', { timeout: 20 *
 
     const [upgrade = []] = commandsOf('Upgrade Rowhouse');
     expect(upgrade[0]).toBe('git pull');
-    await runBlock(upgrade.slice(1));
+    let isUpgrading = true;
+    const refused: number[] = [];
+    const reading = (async () => {
+      while (isUpgrading) {
+        const { status } = await query('select 1');
+        if (status !== 200) refused.push(status);
+      }
+    })();
+    await runBlock(upgrade.slice(1)).finally(() => {
+      isUpgrading = false;
+    });
+    await reading;
+    expect(refused).toEqual([]);
     for (const port of [8765, 8766]) await until(`${port} is ready`, () => isReady(port), 5 * minutes);
     expect((await query('select grams from teas')).body.rows).toEqual([{ grams: 42 }]);
   });
