@@ -78,13 +78,8 @@ try {
       if (turn >= 0) bare.push(ms);
     }
   }
-  rows.push([
-    'a bare connection',
-    percentile(bare, 0.5).toFixed(1),
-    percentile(bare, 0.99).toFixed(1),
-    '',
-    '',
-  ]);
+  const bareP50 = percentile(bare, 0.5);
+  rows.push(['a bare connection', bareP50.toFixed(1), percentile(bare, 0.99).toFixed(1), '1.0', '', '']);
   for (const [name, ask] of Object.entries(asks)) {
     const [first, second] = [[], []];
     for (let turn = -1; turn < options.turns; turn++) {
@@ -102,6 +97,7 @@ try {
       name,
       p50.toFixed(1),
       p99.toFixed(1),
+      (p50 / bareP50).toFixed(1),
       percentile(second, 0.5).toFixed(1),
       'p50 ≤ 6, p99 ≤ 15',
     ]);
@@ -111,7 +107,8 @@ try {
   await stop(service);
   rmSync(folder, { recursive: true, force: true });
 }
-report('waking', ['', 'p50 ms', 'p99 ms', 'the next request, p50 ms', 'goal'], rows, options.write, {
+const header = ['', 'p50 ms', 'p99 ms', 'p50 × bare', 'the next request, p50 ms', 'goal'];
+report('waking', header, rows, options.write, {
   notes: [
     'One request at a time, over a kept connection. The bare connection is pg over TCP with SCRAM, as a project’s own program would open it.',
     'The service has seen the project before: it knows the key and the statement. Its sessions are gone, and what it knew about size and tables has expired.',
