@@ -142,7 +142,7 @@ describe.skipIf(!programs)('the cluster of deploy/compose.yaml', { timeout: 20 *
     await until('it is back', () => isReady(8765), 5 * minutes);
 
     const before = await leader('pg1');
-    await runBlock(commandsOf('Kill a node')[2]);
+    await runBlock(commandsOf('Kill a node')[3]);
     await until('the cluster is whole', isComplete, 5 * minutes);
     expect(await leader('pg1')).not.toBe(before);
     await until('it answers', async () => (await query('select 1')).status === 200, 1 * minutes);
