@@ -1,11 +1,12 @@
 // deploy/compose.yaml in real containers: Docker Compose on the service of podman. It runs in namespaces of its own, where its ports
 // collide with nothing; all of it is gone as soon as its first process is killed.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { spawn, spawnSync } from 'node:child_process';
 import {
   chmodSync,
+  closeSync,
   cpSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -163,18 +164,30 @@ export async function openCompose(
     'exec podman "$@"',
   ].join('\n');
   const spaces = ['--pid', '--mount', '--ipc', '--uts', ...(build ? [] : ['--net'])];
+  // Whatever ends this process, even SIGKILL, ends the containers.
+  const withThisProcess = spawnSync('setpriv', ['--version']).error ? [] : ['setpriv', '--pdeathsig', 'KILL'];
+  const log = path.join(place, 'podman.log');
+  const stderr = openSync(log, 'w');
   const child = spawn(
-    'unshare',
+    'env',
     [
-      ...[...spaces, '--fork', '--mount-proc', '--kill-child', 'sh', '-c', script, 'podman'],
+      ...[...withThisProcess, 'unshare', ...spaces, '--fork', '--mount-proc', '--kill-child'],
+      ...['sh', '-c', script, 'podman'],
       ...[...folders, 'system', 'service', '--time', '0', url],
     ],
     {
       env: { ...environment, CONTAINERS_CONF: file, BUILDAH_ISOLATION: 'chroot' },
-      stdio: ['ignore', 'ignore', 'ignore'],
+      stdio: ['ignore', 'ignore', stderr],
     },
   );
+  closeSync(stderr);
+  const exited = new Promise((resolve) => child.once('close', resolve));
   const kill = () => child.kill('SIGKILL');
+  const end = async () => {
+    process.off('exit', kill);
+    kill();
+    await exited;
+  };
   process.once('exit', kill);
   const remote = (...args: string[]) => run('podman', ['--remote', '--url', url, ...args]);
   const succeeds = (...args: string[]) =>
@@ -182,7 +195,14 @@ export async function openCompose(
       () => true,
       () => false,
     );
-  await until('podman answers', () => succeeds('version'), 120_000);
+  const answers = async () => {
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error('podman has ended.');
+    return succeeds('version');
+  };
+  await until('podman answers', answers, 120_000).catch(async (error: Error) => {
+    await end();
+    throw new Error(`${error.message}\n${readFileSync(log, 'utf8')}`);
+  });
   // The first process of the namespaces.
   const inside = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim();
   const bin = makeCommands(place, programs);
@@ -199,11 +219,8 @@ export async function openCompose(
       ),
     isHealthy: (container) => succeeds('healthcheck', 'run', container),
     stop: async () => {
-      process.off('exit', kill);
       if (!build) await remote('rm', '--force', '--all', '--time', '0').catch(() => {});
-      const exited = once(child, 'exit');
-      kill();
-      await exited;
+      await end();
     },
   };
 }

