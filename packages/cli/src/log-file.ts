@@ -5,16 +5,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const lookMs = 250;
 const pieceBytes = 64 * 1024;
 
-/** The lines of the file, after those of the part that was renamed last. Throws if the file cannot be read. */
-export function readLines(file: string): string[] {
-  const earlier = statSync(`${file}.1`, { throwIfNoEntry: false }) ? readFileSync(`${file}.1`, 'utf8') : '';
-  return (earlier + readFileSync(file, 'utf8')).split('\n').filter((line) => line !== '');
-}
+export type LogFile = {
+  /** The whole lines of the file, after those of the part that was renamed last. */
+  lines: string[];
+  /** Each line after `lines`. It follows the name: a new file under it is read from its beginning. */
+  follow(signal: AbortSignal): AsyncGenerator<string>;
+  close(): void;
+};
 
-/** Each line that is added from now on. It follows the name: a new file under it is read from its beginning. */
-export async function* followLines(file: string, signal: AbortSignal): AsyncGenerator<string> {
+/** Throws if the file cannot be read. */
+export function openLogFile(file: string): LogFile {
   let descriptor = openSync(file, 'r');
-  let position = fstatSync(descriptor).size;
+  let position = 0;
   let rest = Buffer.alloc(0);
   const piece = Buffer.alloc(pieceBytes);
   const readMore = function* () {
@@ -29,19 +31,27 @@ export async function* followLines(file: string, signal: AbortSignal): AsyncGene
       }
     }
   };
-  try {
-    while (!signal.aborted) {
-      yield* readMore();
-      const now = statSync(file, { throwIfNoEntry: false });
-      if (now && now.ino !== fstatSync(descriptor).ino) {
-        // What was written between the last look and the renaming.
+  return {
+    lines: [...readRenamed(file, fstatSync(descriptor).ino), ...readMore()].filter((line) => line !== ''),
+    follow: async function* (signal) {
+      while (!signal.aborted) {
         yield* readMore();
-        closeSync(descriptor);
-        descriptor = openSync(file, 'r');
-        [position, rest] = [0, Buffer.alloc(0)];
-      } else await sleep(lookMs, undefined, { signal }).catch(() => {});
-    }
-  } finally {
-    closeSync(descriptor);
-  }
+        const now = statSync(file, { throwIfNoEntry: false });
+        if (now && now.ino !== fstatSync(descriptor).ino) {
+          // What was written between the last look and the renaming.
+          yield* readMore();
+          closeSync(descriptor);
+          descriptor = openSync(file, 'r');
+          [position, rest] = [0, Buffer.alloc(0)];
+        } else await sleep(lookMs, undefined, { signal }).catch(() => {});
+      }
+    },
+    close: () => closeSync(descriptor),
+  };
+}
+
+/** Nothing if that is the file itself, renamed meanwhile. */
+function readRenamed(file: string, openedInode: number): string[] {
+  const renamed = statSync(`${file}.1`, { throwIfNoEntry: false });
+  return renamed && renamed.ino !== openedInode ? readFileSync(`${file}.1`, 'utf8').split('\n') : [];
 }

@@ -9,7 +9,7 @@ import { settings } from '@rowhouse/api/settings';
 import { type Command, Option } from 'commander';
 import { type ApiOptions, callApi, withApiOptions } from './api.ts';
 import { failure } from './failure.ts';
-import { followLines, readLines } from './log-file.ts';
+import { type LogFile, openLogFile } from './log-file.ts';
 import { positive } from './numbers.ts';
 import { environmentOf, withSettings } from './settings.ts';
 import { clean } from './table.ts';
@@ -51,16 +51,21 @@ async function logs(project: string | undefined, options: Options): Promise<void
   if (options.journal) return ofJournal(options, stopped.signal);
   const data = environmentOf(options).ROWHOUSE_DATA ?? settings.ROWHOUSE_DATA.default;
   const file = path.resolve(data, 'logs', options.requests ? 'requests.log' : 'rowhouse.log');
-  const wanted = open(file).filter((line) => isWanted(line, options.level));
-  for (const line of wanted.slice(-options.lines)) print(line, options);
-  if (!options.follow) return;
-  for await (const line of followLines(file, stopped.signal))
-    if (isWanted(line, options.level)) print(line, options);
+  const log = open(file);
+  try {
+    const wanted = log.lines.filter((line) => isWanted(line, options.level));
+    for (const line of wanted.slice(-options.lines)) print(line, options);
+    if (!options.follow) return;
+    for await (const line of log.follow(stopped.signal))
+      if (isWanted(line, options.level)) print(line, options);
+  } finally {
+    log.close();
+  }
 }
 
-function open(file: string): string[] {
+function open(file: string): LogFile {
   try {
-    return readLines(file);
+    return openLogFile(file);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const hints: Record<string, string> = {

@@ -149,6 +149,14 @@ const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/
 
 /** Injected by evaluate, which the content security policy of the page does not stop. */
 export async function expectAccessible(page: Page): Promise<void> {
+  // While a dialog fades in, its colours have less contrast.
+  await page.evaluate(async () => {
+    const endOf = ({ effect }: Animation) => effect?.getComputedTiming().endTime;
+    const ending = document
+      .getAnimations()
+      .filter((animation) => endOf(animation) !== Number.POSITIVE_INFINITY);
+    await Promise.allSettled(ending.map(({ finished }) => finished));
+  });
   await page.evaluate(axeSource);
   const found = await page.evaluate(async () => {
     const { axe } = globalThis as unknown as {
