@@ -40,8 +40,9 @@ export function openLogFile(file: string): LogFile {
         if (now && now.ino !== fstatSync(descriptor).ino) {
           // What was written between the last look and the renaming.
           yield* readMore();
-          closeSync(descriptor);
+          const replaced = descriptor;
           descriptor = openSync(file, 'r');
+          closeSync(replaced);
           [position, rest] = [0, Buffer.alloc(0)];
         } else await sleep(lookMs, undefined, { signal }).catch(() => {});
       }

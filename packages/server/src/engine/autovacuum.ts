@@ -10,7 +10,7 @@ export type Autovacuum = { adjust(): Promise<void> };
 /** In seconds. */
 const [usualNap, longNap] = [300, 4 * 3_600];
 /**
- * `perNap`: visits in a usual nap, about three a second. With more databases, each is visited less often. `lagMs`: how soon
+ * `perNap`: visits in a usual nap, at most about three a second. With more databases, each is visited less often. `lagMs`: how soon
  * PostgreSQL's statistics show a commit.
  */
 const usualPace = { napMs: usualNap * 1_000, perNap: 1_000, lagMs: 60_000 };
