@@ -110,7 +110,33 @@ describe('a page of a table', () => {
     ]);
   });
 
+  it('has the rows of its own values after a request that differs only in them', async () => {
+    const ids = async (query: string) =>
+      (await get('books', `select=id&${query}`)).body.rows.map((row: { id: number }) => row.id);
+    expect(await ids('id=gte.7&id=lt.9')).toEqual([7, 8]);
+    expect(await ids('id=gte.3&id=lt.5')).toEqual([3, 4]);
+    expect(await ids('title=eq.Book%203')).toEqual([3]);
+    expect(await ids('title=eq.Book+4')).toEqual([4]);
+    expect(await ids('title=eq.')).toEqual([]);
+    expect(await ids('id=lte.10&limit=3&page=2')).toEqual([4, 5, 6]);
+    expect(await ids('id=lte.5&limit=3&page=2')).toEqual([4, 5]);
+    const authors = async (query: string) =>
+      (await get('authors', `select=id,books(id)&books.id=lt.5&${query}`)).body.rows;
+    expect(await authors('id=eq.1')).toEqual([{ id: 1, books: [{ id: 2 }, { id: 4 }] }]);
+    expect(await authors('id=eq.2')).toEqual([{ id: 2, books: [{ id: 1 }, { id: 3 }] }]);
+    const { next_cursor } = (await get('books', 'id=gt.100&limit=1')).body;
+    expect(await ids(`id=gt.100&limit=1&cursor=${next_cursor}`)).toEqual([102]);
+    expect(await ids(`id=gt.110&limit=1&cursor=${next_cursor}`)).toEqual([111]);
+    const { body } = await get('books', 'select=id&id=gte.seven&id=lt.9');
+    expect([body.error.code, JSON.stringify(body)]).toEqual([
+      'constraint_violation',
+      expect.stringContaining('seven'),
+    ]);
+    expect(await ids('id=gte.8&id=lt.9')).toEqual([8]);
+  });
+
   it('has a count, labelled as exact or estimated', async () => {
+    expect((await get('books', 'limit=1&count=exact&id=lt.6')).body.count.rows).toBe(5);
     expect((await get('books', 'limit=1&count=exact')).body.count).toEqual({ rows: 120, kind: 'exact' });
     expect((await get('books', 'limit=1&count=exact&id=lt.11')).body.count).toEqual({
       rows: 10,

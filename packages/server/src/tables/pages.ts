@@ -13,6 +13,7 @@ import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { seesAll, withoutHidden } from './hidden-tables.ts';
 import { type PageRequest, readPageRequest, readRowsRequest } from './request/request.ts';
+import { isParameterized, type Shape, shapeOf, wholeShape, withValues } from './request/shape.ts';
 import { explainRefusal } from './row-security.ts';
 import { unknownName } from './sql/allowed-names.ts';
 import { type CompiledPage, compileCount, compilePage, nextCursor, readEstimate } from './sql/compile.ts';
@@ -32,22 +33,19 @@ type Plan = Readonly<{
   unknownName: Error | null;
 }>;
 
-/** Plans of longer requests are not cached. */
-const maxCachedLength = 300;
+/** Plans with longer keys are not cached. */
+const maxKeyLength = 300;
 /** A count that takes longer is replaced by an estimate. */
 const countMs = 1_000;
 
 /** Returns the whole response, or null if it was streamed to the reader. */
 export function readPage(deps: TableDeps, call: TableCall): Promise<Answer> {
-  const { project, name, rawQuery, reader, access } = call;
+  const { project, rawQuery, reader, access } = call;
   const tables = tablesOf(deps, project, access.maySee);
-  // A raw query string contains no space, so the key is unambiguous.
-  const key = `${rawQuery} ${name}`;
-  // Before any look-up: most mistakes are in the request.
-  const request = (tables.cache.plans.get(key) as Plan | undefined)?.request ?? readPageRequest(rawQuery);
+  const shape = shapeOf(rawQuery);
   return withTables(
     tables,
-    () => makePlan(tables, call, request, key),
+    () => makePlan(tables, call, readPageRequest, shape),
     async (plan) => {
       access.check(plan.tables);
       const counting = plan.request.count === null ? null : countRows(deps, project, plan);
@@ -66,12 +64,11 @@ export function readPage(deps: TableDeps, call: TableCall): Promise<Answer> {
 
 /** The rows alone, as CSV or JSON lines. Their plans have keys of their own: the limit differs. */
 export function readRows(deps: TableDeps, call: TableCall, format: RowFormat): Promise<Answer> {
-  const { project, name, rawQuery, reader, access } = call;
+  const { project, reader, access } = call;
   const tables = tablesOf(deps, project, access.maySee);
-  const request = readRowsRequest(rawQuery);
   return withTables(
     tables,
-    () => makePlan(tables, call, request, `rows ${rawQuery} ${name}`),
+    () => makePlan(tables, call, readRowsRequest, wholeShape(`\n${call.rawQuery}`)),
     (plan) => {
       access.check(plan.tables);
       return runCompiled(deps.query, project, taskOf(call, plan, rowsOnly(format, plan.page.hidden)), reader);
@@ -104,14 +101,18 @@ function explainWriting(error: RowhouseError, { name }: Table): RowhouseError {
 
 async function makePlan(
   tables: Tables,
-  { project, name, access: { check, maySee } }: TableCall,
-  request: PageRequest,
-  key: string,
+  call: TableCall,
+  readRequest: (rawQuery: string) => PageRequest,
+  shape: Shape,
 ): Promise<Plan> {
+  const { project, name, access } = call;
+  const { check, maySee } = access;
   const seesWhole = project.actingUser === undefined && maySee === seesAll;
-  const known = tables.cache.plans.get(key) as Plan | undefined;
+  const known = findPlan(tables, call, shape);
   // A plan that was made for a key that sees more must not reveal to this one that a table exists.
   if (known && (seesWhole || (!known.unknownName && known.tables.every(maySee)))) return known;
+  // Before any look-up: most mistakes are in the request.
+  const request = readRequest(call.rawQuery);
   const table = await tables.get(name);
   // Before the request is checked: its errors would reveal columns of a table that the caller may not see.
   check([table]);
@@ -126,8 +127,35 @@ async function makePlan(
   const page = compilePage(request, table, relations);
   const statement = statementOf(tables.cache, page.text, { isPlain: page.isPlain, writes: false });
   const plan = { request, table, relations, page, statement, tables: all, unknownName: unknown };
-  if (key.length <= maxCachedLength) tables.cache.plans.set(key, plan);
+  keepPlan(tables, call, shape, plan);
   return plan;
+}
+
+function findPlan(
+  { cache: { plans } }: Tables,
+  { name, rawQuery }: TableCall,
+  shape: Shape,
+): Plan | undefined {
+  const plan = plans.get(keyOf(name, shape.text)) as Plan | undefined;
+  if (shape.values.length === 0) return plan;
+  if (!plan) return plans.get(keyOf(name, rawQuery)) as Plan | undefined;
+  return { ...plan, request: withValues(plan.request, shape), page: { ...plan.page, params: shape.values } };
+}
+
+function keepPlan(
+  { cache: { plans } }: Tables,
+  { name, rawQuery }: TableCall,
+  shape: Shape,
+  plan: Plan,
+): void {
+  const isForShape = shape.values.length === 0 || isParameterized(plan.request, plan.page.params, shape);
+  const key = keyOf(name, isForShape ? shape.text : rawQuery);
+  if (key.length <= maxKeyLength) plans.set(key, plan);
+}
+
+/** Neither a raw query string nor the text of a shape contains a space, so the key is unambiguous. */
+function keyOf(name: string, text: string): string {
+  return `${text} ${name}`;
 }
 
 function runPage(deps: TableDeps, call: TableCall, plan: Plan): Promise<Answer> {

@@ -19,7 +19,8 @@ export function readPairs(raw: string): Pair[] {
   });
 }
 
-function decode(text: string): string {
+/** Decodes a name or a value. */
+export function decode(text: string): string {
   let decoded: string;
   try {
     decoded = decodeURIComponent(text.replaceAll('+', ' '));

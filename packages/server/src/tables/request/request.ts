@@ -42,7 +42,7 @@ const defaultLimit = 50;
 const maxLimit = 10_000;
 const maxPage = 1_000_000_000;
 const maxMaxValueChars = 1_000_000;
-const pageParameters = [
+export const pageParameters = [
   ...['select', 'order', 'limit', 'page', 'cursor', 'count', 'numbers', 'max_value_chars'],
 ];
 
