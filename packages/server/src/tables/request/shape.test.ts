@@ -26,7 +26,7 @@ describe('the shape of a query string', () => {
     // Columns may be named like operators.
     'order=eq.asc',
     'select=eq.x',
-    `${'x'.repeat(300)}=eq.1`,
+    `name=eq.${'x'.repeat(300)}`,
   ])('is all of %s', (query) => {
     expect(shapeOf(query)).toEqual({ text: query, values: [] });
   });
@@ -35,24 +35,13 @@ describe('the shape of a query string', () => {
     expect(() => shapeOf(query)).toThrow(expect.objectContaining({ code: 'invalid_request' }));
   });
 
-  it.each(['id=gte.7&name=eq.a%20b', 'id=gte.7&id=lt.9&limit=3', 'and=gte.7'])(
-    'gives the same request as parsing does: %s',
-    (query) => {
-      const shape = shapeOf(query);
-      const other = query.replaceAll(/[0-9]/g, '5').replace('a%20b', 'c');
-      const parse = (raw: string) => {
-        try {
-          return readPageRequest(raw);
-        } catch (error) {
-          return (error as Error).message;
-        }
-      };
-      const known = parse(other);
-      if (typeof known === 'string') expect(parse(query)).toBe(known);
-      else
-        expect(withValues({ ...known, limit: 3 }, shape)).toEqual({ ...(parse(query) as object), limit: 3 });
-    },
-  );
+  it.each([
+    ['id=gte.7&name=eq.a%20b', 'id=gte.5&name=eq.'],
+    ['id=gte.7&id=lt.9&limit=3', 'id=gte.5&id=lt.6&limit=3'],
+  ])('gives the same request as parsing: %s', (query, other) => {
+    expect(shapeOf(other).text).toBe(shapeOf(query).text);
+    expect(withValues(readPageRequest(other), shapeOf(query))).toEqual(readPageRequest(query));
+  });
 });
 
 describe('a request whose parameters are the values of its shape', () => {
