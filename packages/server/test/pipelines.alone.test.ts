@@ -503,6 +503,20 @@ describe('the fast path of /query', () => {
     expect(response.headers.get('content-type')).toBe(long.headers['content-type']);
   });
 
+  it.each(['application/json', 'text/csv', 'nonsense'])(
+    'ignores the type %s of a page without a body, like the ordinary path',
+    async (type) => {
+      const headers = { 'content-type': type };
+      const path = `/projects/${project.slug}/tables/things?limit=3`;
+      const long = await rowhouse.call('GET', path, { key: project.key, headers });
+      const response = await fetch(`http://127.0.0.1:${port}${api}${path}`, {
+        headers: { ...headers, 'x-api-key': project.key },
+      });
+      expect([response.status, await response.json()]).toEqual([long.status, long.body]);
+      expect(long.status).toBe(200);
+    },
+  );
+
   it("keeps the caller's request id and refuses what the ordinary path refuses", async () => {
     const { headers } = await send({ query: 'select 1' }, { 'x-request-id': 'mine-1' });
     expect(headers.get('x-request-id')).toBe('mine-1');

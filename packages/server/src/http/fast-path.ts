@@ -182,7 +182,8 @@ function ordinaryCaller({ keyRing }: Deps, { method, headers, rawHeaders }: Inco
 
 function hasOrdinaryBody(method: string | undefined, headers: IncomingHttpHeaders): boolean {
   const size = headers['content-length'];
-  if (method === 'GET') return size === undefined && headers['content-type'] === undefined;
+  // Without a body, the framework ignores its type.
+  if (method === 'GET') return size === undefined;
   return Number(size) > 0 && Number(size) <= maxBodyBytes && jsonType.test(headers['content-type'] ?? '');
 }
 

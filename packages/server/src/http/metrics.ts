@@ -1,6 +1,7 @@
 // The metrics of HTTP requests, and the text of /metrics. All other metrics are declared in metrics/metrics.ts.
 // Labels are route patterns and statuses: never slugs, never anything whose number of values a caller controls.
-import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, type Registry } from 'prom-client';
+import { addDurations } from '../metrics/durations.ts';
 import type { NotedRequest } from '../metrics/project-log.ts';
 import { type Counters, createRegistry, type Gauges, type LabelledGauges } from '../metrics/registry.ts';
 
@@ -20,13 +21,7 @@ export function createMetrics(
   const registry = createRegistry(gauges, counters, labelled);
   // The default of 10 ms would wake an idle service a hundred times a second.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 50 });
-  const durations = new Histogram({
-    name: 'rowhouse_http_request_seconds',
-    help: 'Time to answer a request.',
-    labelNames: ['method', 'route', 'status'],
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-    registers: [registry],
-  });
+  const durations = addDurations(registry, 'rowhouse_http_request_seconds', 'Time to answer a request.');
   const failures = new Counter({
     name: 'rowhouse_http_failures_total',
     help: 'Responses with status 500 and above.',
@@ -38,7 +33,7 @@ export function createMetrics(
     contentType: registry.contentType,
     text: oncePerSecond(() => registry.metrics()),
     count: ({ method, route, status, ms }) => {
-      durations.observe({ method, route, status: String(status) }, ms / 1000);
+      durations.observe(method, route, status, ms / 1000);
       if (status >= 500) failures.inc({ status: String(status) });
     },
   };
