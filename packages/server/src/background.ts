@@ -8,6 +8,7 @@ import type { Drills } from './backups/restore/drills.ts';
 import { forgetOldChanges } from './control/changes.ts';
 import type { Control } from './control/control.ts';
 import { holdLease } from './control/lease.ts';
+import { openRest } from './engine/rest.ts';
 import type { Server } from './engine/servers.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { forgetOldIdempotencyKeys } from './idempotency.ts';
@@ -43,7 +44,7 @@ export type Background = { discrepancies(): Discrepancies; stop(): Promise<void>
 const tickMs = 2_000;
 /** After the connection was lost. Another process may be the one that works then. */
 const againMs = 300;
-const ticksBetweenForgetting = 15;
+const forgetEveryMs = 30_000;
 const defaultAuditDays = 365;
 /** How soon a server that was opened later gets its loops. */
 const lookMs = 500;
@@ -52,6 +53,7 @@ const lookMs = 500;
 export function startBackground(deps: Deps, log: Log): Background {
   const stopping = new AbortController();
   const works = new Map<Server, ServerWork>();
+  const rest = openRest(deps.servers.first);
 
   const attempt = async (what: string, act: () => Promise<unknown>) => {
     await act().catch((error) => log.error({ err: error }, `${what} failed; retrying`));
@@ -73,7 +75,9 @@ export function startBackground(deps: Deps, log: Log): Background {
     while (!ended.aborted) {
       const present = new Set(deps.servers.all());
       for (const server of present) {
-        if (!works.has(server)) works.set(server, startServerWork(deps, server, log, ended));
+        if (works.has(server)) continue;
+        const restThere = server === deps.servers.first ? rest : openRest(server);
+        works.set(server, startServerWork(deps, server, restThere, log, ended));
       }
       for (const [server, work] of works) if (!present.has(server)) await endWork(server, work);
       await pause(lookMs, ended);
@@ -86,9 +90,11 @@ export function startBackground(deps: Deps, log: Log): Background {
   };
 
   const tidyLoop = async (ended: AbortSignal): Promise<void> => {
-    for (let tick = 0; !ended.aborted; tick++) {
+    let forgetAt = 0;
+    while (!ended.aborted) {
       await attempt('forgetting old answers', () => forgetOldIdempotencyKeys(deps.control, deps.now()));
-      if (tick % ticksBetweenForgetting === 0) {
+      if (performance.now() >= forgetAt) {
+        forgetAt = performance.now() + forgetEveryMs;
         await attempt('forgetting old changes', () => forgetOldChanges(deps.control));
         await attempt('forgetting sessions of the console', () => forgetEndedSessions(deps));
         await attempt('forgetting old entries of the audit log', () =>
@@ -102,7 +108,7 @@ export function startBackground(deps: Deps, log: Log): Background {
         await attempt('forgetting old acting', () => forgetOldActing(deps.control));
         await attempt('forgetting old history', () => forgetOldHistory(deps.control));
       }
-      await pause(tickMs, ended);
+      await rest(ended);
     }
   };
 
@@ -110,7 +116,7 @@ export function startBackground(deps: Deps, log: Log): Background {
     while (!ended.aborted) {
       await attempt('noting sizes', () => recordUsage(deps));
       await attempt('forgetting old sizes', () => forgetOldUsage(deps));
-      await pause(tickMs, ended);
+      await rest(ended);
     }
   };
 

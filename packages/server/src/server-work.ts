@@ -7,6 +7,7 @@ import { isEmbedded } from './engine/embedded.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
 import { shortenNotifyQueue } from './engine/notify-queue.ts';
 import { restrictPublicAccess } from './engine/public-access.ts';
+import type { Rest } from './engine/rest.ts';
 import { onlyServer, type Server } from './engine/servers.ts';
 import { openWhenChanged } from './engine/when-changed.ts';
 import type { Fleet } from './fleet/fleet.ts';
@@ -37,7 +38,7 @@ export type Log = Record<'info' | 'warn' | 'error', (details: object, message: s
 export type ServerWork = { discrepancies(): Discrepancies; stop(): Promise<void> };
 
 const tickMs = 2_000;
-const ticksBetweenReconciling = 15;
+const turnMs = 30_000;
 /** Reconciling compares all projects of a server: with many, it comes less often, and takes at most this part of the time. */
 const reconcilingShare = 0.01;
 /** While nothing is committed: for what needs no commit, such as VACUUM, or a spare that was abandoned. */
@@ -49,7 +50,13 @@ const shortPauseMs = 50;
 /** A further server that hangs must not prevent the service from stopping. */
 const stopMs = 5_000;
 
-export function startServerWork(deps: Deps, server: Server, log: Log, until: AbortSignal): ServerWork {
+export function startServerWork(
+  deps: Deps,
+  server: Server,
+  rest: Rest,
+  log: Log,
+  until: AbortSignal,
+): ServerWork {
   const stopping = new AbortController();
   const ended = AbortSignal.any([stopping.signal, until]);
   const isFirst = server === deps.servers.first;
@@ -99,10 +106,12 @@ export function startServerWork(deps: Deps, server: Server, log: Log, until: Abo
     const forGates = openWhenChanged(server, { maxMs: unchangedMs });
     const forPauses = openWhenChanged(server, { maxMs: unchangedMs });
     const autovacuum = isEmbedded(server.address, server.masterKey) ? openAutovacuum(server) : null;
-    for (let tick = 0; !ended.aborted; tick++) {
+    let turnAt = 0;
+    while (!ended.aborted) {
       // Each step separately: a failure in one project must not prevent the other steps.
-      const isTurn = tick % ticksBetweenReconciling === 0;
+      const isTurn = performance.now() >= turnAt;
       if (isTurn) {
+        turnAt = performance.now() + turnMs;
         // Always: a job or an exchange that a crash has interrupted is not decided before, and a project may wait for it.
         const servers = onlyServer(server);
         await attempt('ending abandoned jobs', () => settleAbandonedJobs({ ...here, servers }, server));
@@ -123,7 +132,7 @@ export function startServerWork(deps: Deps, server: Server, log: Log, until: Abo
       await attempt('watching locks', () => endLockHogs(server));
       await attempt('watching notifications', () => shortenNotifyQueue(server));
       await attempt('filling spares', async () => deps.servers.sparesOf(server.id).fill());
-      await pause(tickMs, ended);
+      await rest(ended);
     }
   };
 
@@ -136,7 +145,7 @@ export function startServerWork(deps: Deps, server: Server, log: Log, until: Abo
       const startedAt = performance.now();
       await attempt('measuring', () => forMeasuring(measureAll));
       await attempt('reclaiming room', () => overLimit.reclaim());
-      await pause(Math.max(shortPauseMs, startedAt + tickMs - performance.now()), ended);
+      await rest(ended, performance.now() - startedAt);
     }
     await sizesSettled(server);
   };
@@ -151,7 +160,7 @@ export function startServerWork(deps: Deps, server: Server, log: Log, until: Abo
         upgraded = progress.upgraded;
         reportProgress(progress);
       });
-      await pause(upgraded > 0 ? shortPauseMs : tickMs, ended);
+      await (upgraded > 0 ? pause(shortPauseMs, ended) : rest(ended));
     }
   };
 

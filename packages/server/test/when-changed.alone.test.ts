@@ -2,9 +2,11 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { putSetting } from '../src/control/settings.ts';
 import { openAutovacuum } from '../src/engine/autovacuum.ts';
+import { openRest, type Rest } from '../src/engine/rest.ts';
 import { openQuietTime, openWhenChanged } from '../src/engine/when-changed.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { useTestService } from './helpers.ts';
+import { openTableSession } from './table-session.ts';
 
 const rowhouse = useTestService({ background: false, spares: 0 });
 const server = () => rowhouse.service.deps.server;
@@ -114,6 +116,47 @@ it('a setting that is stored again is not a commit', async () => {
   await expect.poll(isQuietAfterwards, eventually).toBe(true);
   await putSetting(control, 'audit_days', '30');
   expect(await quietTime()).toBe(0);
+});
+
+describe('rounds of background work', () => {
+  const pace = { tickMs: 20, longMs: 2_000, quietAfterMs: 200 };
+  const never = new AbortController().signal;
+  const pauseMs = async (rest: Rest, signal = never) => {
+    const startedAt = performance.now();
+    await rest(signal);
+    return performance.now() - startedAt;
+  };
+
+  it('are rare while nobody uses the server, and follow soon after a commit', async () => {
+    const rest = openRest(server(), pace);
+    await expect.poll(() => pauseMs(rest), eventually).toBeGreaterThanOrEqual(1_900);
+    const resting = pauseMs(rest);
+    setTimeout(() => void commit(), 100);
+    expect(await resting).toBeLessThan(1_900);
+    expect(await pauseMs(rest), 'so soon after a commit').toBeLessThan(1_900);
+  });
+
+  it('are as usual while a session is in the database of a project', async () => {
+    const { id } = await rowhouse.project('Used');
+    const rest = openRest(server(), pace);
+    const quietTime = openQuietTime(server());
+    await expect.poll(() => pauseMs(rest), eventually).toBeGreaterThanOrEqual(1_900);
+    const session = await openTableSession(server(), id);
+    try {
+      await expect.poll(quietTime, eventually).toBeGreaterThan(2 * pace.quietAfterMs);
+      expect(await pauseMs(rest)).toBeLessThan(1_900);
+    } finally {
+      await session.end();
+    }
+    await expect.poll(() => pauseMs(rest), eventually).toBeGreaterThanOrEqual(1_900);
+  });
+
+  it('end when the work ends', async () => {
+    const ending = new AbortController();
+    const rest = openRest(server(), { ...pace, tickMs: 60_000 });
+    setTimeout(() => ending.abort(), 50);
+    expect(await pauseMs(rest, ending.signal)).toBeLessThan(30_000);
+  });
 });
 
 async function runsDuring(run: () => Promise<void>, count: () => number): Promise<number> {

@@ -6,7 +6,7 @@
 // connection, and each new timeline, makes the process forget what it remembered.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pause } from '../pause.ts';
-import type { Queryable } from '../postgres/database.ts';
+import type { Session } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
 import { currentHolds, type Hold, holdMs } from './holds.ts';
@@ -61,13 +61,13 @@ export function followChanges(control: Control): Feed {
   let areHoldsAnnounced = false;
   let freshSince = Number.NEGATIVE_INFINITY;
   /** The session that holds this process's lock. */
-  let follower: Queryable | null = null;
+  let follower: Session | null = null;
   let alone = false;
   /** From when on the others know of this process; null: it holds no lock yet, or has lost the session that held it. */
   let knownFrom: number | null = null;
   const stopping = new AbortController();
 
-  const follow = async (session: Queryable, lost: AbortSignal) => {
+  const follow = async (session: Session, lost: AbortSignal) => {
     lost.addEventListener('abort', () => follower === session && forgetPresence(), { once: true });
     follower = session;
     let seen: Position | null = null;
@@ -131,8 +131,8 @@ export function followChanges(control: Control): Feed {
 type Position = Readonly<{ snapshot: string; timeline: string }>;
 
 /** Changes that the last poll did not see. Compares snapshots, because sequence numbers become visible out of order. */
-async function readChanges(session: Queryable, seen: Position | null) {
-  const asked = session.query<Change & Position & { holds: Hold[]; alone: boolean }>(sql`
+async function readChanges(session: Session, seen: Position | null) {
+  const statement = sql`
     select distinct pg_current_snapshot()::text as snapshot, ${currentHolds} as holds, presence.alone,
            substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline,
            changes.project_id as "projectId", changes.key_id as "keyId", changes.server_id as "serverId",
@@ -140,7 +140,8 @@ async function readChanges(session: Queryable, seen: Position | null) {
     from (select ${seen?.snapshot ?? null}::text::pg_snapshot as seen) as last
     cross join (select ${isAlone} as alone) as presence
     left join changes on changes.xid >= pg_snapshot_xmin(last.seen)
-      and not pg_visible_in_snapshot(changes.xid, last.seen)`);
+      and not pg_visible_in_snapshot(changes.xid, last.seen)`;
+  const asked = session.query<Change & Position & { holds: Hold[]; alone: boolean }>(statement, 'changes');
   asked.catch(() => {});
   const rows = await Promise.race([asked, sleep(answerMs, null, { ref: false })]);
   const [first] = rows ?? [];

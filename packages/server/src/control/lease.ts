@@ -7,11 +7,13 @@ import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
 
-/** How often the holder shows that it is alive, and other processes ask for the role. */
-const beatMs = 300;
+/** How often the holder shows that it is alive. */
+const beatMs = 600;
+/** How often other processes ask for the role. */
+const askMs = 300;
 /** PostgreSQL ends the session of a holder that was silent for this long. */
 const silentMs = 2_500;
-/** The holder gives up before that. */
+/** The holder gives up before that: this long after a beat without an answer. */
 const answerMs = 1_800;
 
 /** Waits for the role and runs `work` until `stopping`, or until the role is lost. */
@@ -24,7 +26,7 @@ export async function holdLease(
   await control.session(async (session, lost) => {
     const closed = AbortSignal.any([stopping, lost]);
     while (!(await take(session, role))) {
-      await pause(beatMs, closed);
+      await pause(askMs, closed);
       if (closed.aborted) return;
     }
     await session.query(sql`select set_config('idle_session_timeout', ${String(silentMs)}, false)`);

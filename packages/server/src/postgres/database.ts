@@ -28,6 +28,8 @@ export type Address = Readonly<{
 
 type Row = Record<string, unknown>;
 export type Queryable = { query<R = Row>(statement: Sql): Promise<R[]> };
+/** A connection of its own. `name`: the statement is sent again and again with this text, and is planned only once. */
+export type Session = { query<R = Row>(statement: Sql, name?: string): Promise<R[]> };
 
 export type Database = {
   /** `withinMs`: a shorter time than usual until the connection counts as broken. */
@@ -36,7 +38,7 @@ export type Database = {
   change<R = Row>(statement: Sql): Promise<R[]>;
   transaction<T>(run: (transaction: Queryable) => Promise<T>): Promise<T>;
   /** Gives `run` one connection for its whole duration, for session locks, and closes it afterwards. */
-  session<T>(run: (session: Queryable, lost: AbortSignal) => Promise<T>): Promise<T>;
+  session<T>(run: (session: Session, lost: AbortSignal) => Promise<T>): Promise<T>;
   /** Runs an endless statement on its own connection, and passes on its messages (INFO and above) until `ended`. */
   follow(statement: Sql, onMessage: (text: string) => void, ended: AbortSignal): Promise<void>;
   end(): Promise<void>;
@@ -95,8 +97,9 @@ export function openDatabase(
 
   return {
     query: (statement, withinMs = queryMs) =>
-      use((client) => send(client, statement, errors.unavailable, withinMs)),
-    change: (statement) => use((client) => send(client, statement, errors.outcomeUnknown, changeMs)),
+      use((client) => send(client, statement, errors.unavailable, { query_timeout: withinMs })),
+    change: (statement) =>
+      use((client) => send(client, statement, errors.outcomeUnknown, { query_timeout: changeMs })),
     transaction: (run) =>
       use(async (client) => {
         await send(client, sql`begin`, errors.unavailable);
@@ -120,7 +123,9 @@ export function openDatabase(
       try {
         // Sessions wait for each other's advisory locks without a time limit.
         await client.query('set lock_timeout = 0');
-        return await run({ query: (statement) => send(client, statement, errors.unavailable) }, lost.signal);
+        const query: Session['query'] = (statement, name) =>
+          send(client, statement, errors.unavailable, name === undefined ? {} : { name });
+        return await run({ query }, lost.signal);
       } finally {
         await client.end().catch(() => {});
       }
@@ -163,11 +168,10 @@ async function send<R>(
   client: pg.ClientBase,
   statement: Sql,
   onBreak: (cause: unknown) => Error,
-  withinMs?: number,
+  how: { query_timeout?: number; name?: string } = {},
 ): Promise<R[]> {
-  const limit = withinMs === undefined ? {} : { query_timeout: withinMs };
   const result = await client
-    .query({ text: statement.text, values: [...statement.values], ...limit })
+    .query({ text: statement.text, values: [...statement.values], ...how })
     .catch(rethrow(onBreak));
   if (unreplicated.has(client)) throw errors.outcomeUnknown(new UnreplicatedError());
   return result.rows as R[];
