@@ -8,7 +8,7 @@ import type { Drills } from './backups/restore/drills.ts';
 import { forgetOldChanges } from './control/changes.ts';
 import type { Control } from './control/control.ts';
 import { holdLease } from './control/lease.ts';
-import { openRest } from './engine/rest.ts';
+import { openPacing } from './engine/pacing.ts';
 import type { Server } from './engine/servers.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { forgetOldIdempotencyKeys } from './idempotency.ts';
@@ -53,7 +53,7 @@ const lookMs = 500;
 export function startBackground(deps: Deps, log: Log): Background {
   const stopping = new AbortController();
   const works = new Map<Server, ServerWork>();
-  const rest = openRest(deps.servers.first);
+  const nextRound = openPacing(deps.servers.first);
 
   const attempt = async (what: string, act: () => Promise<unknown>) => {
     await act().catch((error) => log.error({ err: error }, `${what} failed; retrying`));
@@ -76,8 +76,8 @@ export function startBackground(deps: Deps, log: Log): Background {
       const present = new Set(deps.servers.all());
       for (const server of present) {
         if (works.has(server)) continue;
-        const restThere = server === deps.servers.first ? rest : openRest(server);
-        works.set(server, startServerWork(deps, server, restThere, log, ended));
+        const pacing = server === deps.servers.first ? nextRound : openPacing(server);
+        works.set(server, startServerWork(deps, server, pacing, log, ended));
       }
       for (const [server, work] of works) if (!present.has(server)) await endWork(server, work);
       await pause(lookMs, ended);
@@ -108,7 +108,7 @@ export function startBackground(deps: Deps, log: Log): Background {
         await attempt('forgetting old acting', () => forgetOldActing(deps.control));
         await attempt('forgetting old history', () => forgetOldHistory(deps.control));
       }
-      await rest(ended);
+      await nextRound(ended);
     }
   };
 
@@ -116,7 +116,7 @@ export function startBackground(deps: Deps, log: Log): Background {
     while (!ended.aborted) {
       await attempt('noting sizes', () => recordUsage(deps));
       await attempt('forgetting old sizes', () => forgetOldUsage(deps));
-      await rest(ended);
+      await nextRound(ended);
     }
   };
 

@@ -6,8 +6,8 @@ import { openAutovacuum } from './engine/autovacuum.ts';
 import { isEmbedded } from './engine/embedded.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
 import { shortenNotifyQueue } from './engine/notify-queue.ts';
+import type { NextRound } from './engine/pacing.ts';
 import { restrictPublicAccess } from './engine/public-access.ts';
-import type { Rest } from './engine/rest.ts';
 import { onlyServer, type Server } from './engine/servers.ts';
 import { openWhenChanged } from './engine/when-changed.ts';
 import type { Fleet } from './fleet/fleet.ts';
@@ -37,8 +37,10 @@ export type Log = Record<'info' | 'warn' | 'error', (details: object, message: s
 
 export type ServerWork = { discrepancies(): Discrepancies; stop(): Promise<void> };
 
-const tickMs = 2_000;
-const turnMs = 30_000;
+/** A failure that follows so soon is not reported again. */
+const sameFailureMs = 2_000;
+/** How often interrupted jobs and exchanges are settled, and projects compared. */
+const settleEveryMs = 30_000;
 /** Reconciling compares all projects of a server: with many, it comes less often, and takes at most this part of the time. */
 const reconcilingShare = 0.01;
 /** While nothing is committed: for what needs no commit, such as VACUUM, or a spare that was abandoned. */
@@ -53,7 +55,7 @@ const stopMs = 5_000;
 export function startServerWork(
   deps: Deps,
   server: Server,
-  rest: Rest,
+  nextRound: NextRound,
   log: Log,
   until: AbortSignal,
 ): ServerWork {
@@ -106,19 +108,19 @@ export function startServerWork(
     const forGates = openWhenChanged(server, { maxMs: unchangedMs });
     const forPauses = openWhenChanged(server, { maxMs: unchangedMs });
     const autovacuum = isEmbedded(server.address, server.masterKey) ? openAutovacuum(server) : null;
-    let turnAt = 0;
+    let settleAt = 0;
     while (!ended.aborted) {
       // Each step separately: a failure in one project must not prevent the other steps.
-      const isTurn = performance.now() >= turnAt;
-      if (isTurn) {
-        turnAt = performance.now() + turnMs;
+      const isDue = performance.now() >= settleAt;
+      if (isDue) {
+        settleAt = performance.now() + settleEveryMs;
         // Always: a job or an exchange that a crash has interrupted is not decided before, and a project may wait for it.
         const servers = onlyServer(server);
         await attempt('ending abandoned jobs', () => settleAbandonedJobs({ ...here, servers }, server));
         await attempt('completing resets and promotions', () => settleSwaps(here));
         if (autovacuum) await attempt('adjusting autovacuum', () => autovacuum.adjust());
       }
-      if (isTurn && performance.now() >= reconcileAt) {
+      if (isDue && performance.now() >= reconcileAt) {
         const startedAt = performance.now();
         await attempt('comparing projects', () => forComparing(compareAll));
         reconcileAt = startedAt + (performance.now() - startedAt) / reconcilingShare;
@@ -132,7 +134,7 @@ export function startServerWork(
       await attempt('watching locks', () => endLockHogs(server));
       await attempt('watching notifications', () => shortenNotifyQueue(server));
       await attempt('filling spares', async () => deps.servers.sparesOf(server.id).fill());
-      await rest(ended);
+      await nextRound(ended);
     }
   };
 
@@ -145,7 +147,7 @@ export function startServerWork(
       const startedAt = performance.now();
       await attempt('measuring', () => forMeasuring(measureAll));
       await attempt('reclaiming room', () => overLimit.reclaim());
-      await rest(ended, performance.now() - startedAt);
+      await nextRound(ended, performance.now() - startedAt);
     }
     await sizesSettled(server);
   };
@@ -160,7 +162,7 @@ export function startServerWork(
         upgraded = progress.upgraded;
         reportProgress(progress);
       });
-      await (upgraded > 0 ? pause(shortPauseMs, ended) : rest(ended));
+      await (upgraded > 0 ? pause(shortPauseMs, ended) : nextRound(ended));
     }
   };
 
@@ -173,7 +175,7 @@ export function startServerWork(
       await watch.run(ended).catch((error) => {
         // The next attempt follows soon, because the first clients that reconnect are not watched. While PostgreSQL is
         // unavailable, the failure is logged once.
-        isReported &&= performance.now() - startedAt < tickMs;
+        isReported &&= performance.now() - startedAt < sameFailureMs;
         if (!isReported)
           log.error(
             { err: error, server: server.name },

@@ -504,7 +504,7 @@ describe('the fast path of /query', () => {
   });
 
   it.each(['application/json', 'text/csv', 'nonsense'])(
-    'ignores the type %s of a page without a body, like the ordinary path',
+    'answers a page with the content type %s like the ordinary path',
     async (type) => {
       const headers = { 'content-type': type };
       const path = `/projects/${project.slug}/tables/things?limit=3`;

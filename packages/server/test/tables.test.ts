@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { ProjectLogin } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { type Answer, address, asAdmin, until, useTestService } from './helpers.ts';
 
@@ -118,6 +119,11 @@ describe('a page of a table', () => {
     expect(await ids('title=eq.Book%203')).toEqual([3]);
     expect(await ids('title=eq.Book+4')).toEqual([4]);
     expect(await ids('title=eq.')).toEqual([]);
+    // One plan for each shape.
+    const { plans } = rowhouse.service.deps.tables.cache.of({ id: mine.id } as ProjectLogin);
+    const keys = [...plans.keys()].filter((key) => key.startsWith('select=id&'));
+    expect(keys.sort()).toEqual(['select=id&id=gte.\n&id=lt.\n books', 'select=id&title=eq.\n books']);
+    // What has further parameters has a plan for each value.
     expect(await ids('id=lte.10&limit=3&page=2')).toEqual([4, 5, 6]);
     expect(await ids('id=lte.5&limit=3&page=2')).toEqual([4, 5]);
     const authors = async (query: string) =>

@@ -71,6 +71,8 @@ export function followChanges(control: Control): Feed {
     lost.addEventListener('abort', () => follower === session && forgetPresence(), { once: true });
     follower = session;
     let seen: Position | null = null;
+    // The plan is kept, and may have been made when the table of changes was empty.
+    await session.query(sql`set enable_seqscan = off`);
     knownFrom = (await takePresence(session)) ? 0 : performance.now() + trustedMs;
     while (!stopping.signal.aborted) {
       const startedAt = performance.now();

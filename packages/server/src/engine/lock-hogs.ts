@@ -5,11 +5,16 @@ import type { Server } from './servers.ts';
 /** A dump of a few thousand tables needs a few thousand locks. The lock table has about 200,000 entries. */
 const maxLocks = 50_000;
 
-/** Ends sessions of projects that hold more locks than any reasonable statement needs. */
+/**
+ * Ends sessions of projects that hold more locks than any reasonable statement needs. With thousands of sessions, reading
+ * pg_stat_activity takes longer than reading pg_locks, so only sessions with that many locks are looked up there.
+ */
 export async function endLockHogs(server: Server): Promise<number> {
   const ended = await server.maintenance.query(sql`
-    select pg_terminate_backend(hog.pid)
-    from (select pid from pg_locks where pid <> pg_backend_pid() group by pid having count(*) > ${maxLocks}) as hog
-    join pg_stat_activity on pg_stat_activity.pid = hog.pid and usename like 'p\\_%'`);
+    with hogs as materialized (
+      select pid from pg_locks where pid <> pg_backend_pid() group by pid having count(*) > ${maxLocks})
+    select pg_terminate_backend(hogs.pid)
+    from hogs cross join lateral pg_stat_get_activity(hogs.pid) as session
+      join pg_roles on pg_roles.oid = session.usesysid and rolname like 'p\\_%'`);
   return ended.length;
 }

@@ -182,7 +182,7 @@ function ordinaryCaller({ keyRing }: Deps, { method, headers, rawHeaders }: Inco
 
 function hasOrdinaryBody(method: string | undefined, headers: IncomingHttpHeaders): boolean {
   const size = headers['content-length'];
-  // Without a body, the framework ignores its type.
+  // The framework ignores the content type of a request without a body.
   if (method === 'GET') return size === undefined;
   return Number(size) > 0 && Number(size) <= maxBodyBytes && jsonType.test(headers['content-type'] ?? '');
 }

@@ -1,9 +1,9 @@
 // The metrics of HTTP requests, and the text of /metrics. All other metrics are declared in metrics/metrics.ts.
 // Labels are route patterns and statuses: never slugs, never anything whose number of values a caller controls.
 import { Counter, collectDefaultMetrics, type Registry } from 'prom-client';
-import { addDurations } from '../metrics/durations.ts';
 import type { NotedRequest } from '../metrics/project-log.ts';
 import { type Counters, createRegistry, type Gauges, type LabelledGauges } from '../metrics/registry.ts';
+import { addDurations } from './durations.ts';
 
 export type Metrics = {
   registry: Registry;

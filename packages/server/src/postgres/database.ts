@@ -28,7 +28,7 @@ export type Address = Readonly<{
 
 type Row = Record<string, unknown>;
 export type Queryable = { query<R = Row>(statement: Sql): Promise<R[]> };
-/** A connection of its own. `name`: the statement is sent again and again with this text, and is planned only once. */
+/** A connection of its own. `name`: prepares the statement under this name; it is repeated with the same text. */
 export type Session = { query<R = Row>(statement: Sql, name?: string): Promise<R[]> };
 
 export type Database = {

@@ -68,6 +68,7 @@ export function readRows(deps: TableDeps, call: TableCall, format: RowFormat): P
   const tables = tablesOf(deps, project, access.maySee);
   return withTables(
     tables,
+    // With a line break, which a query string cannot contain, so that its key differs from that of a page.
     () => makePlan(tables, call, readRowsRequest, wholeShape(`\n${call.rawQuery}`)),
     (plan) => {
       access.check(plan.tables);

@@ -1,9 +1,8 @@
-// The shape of a query string: all of it except the values that its filters compare with. Requests of one shape are
-// compiled to the same statement with other parameters, so only the first of them has to be parsed and compiled.
-
+// The shape of a query string: all of it except the values that its filters compare with. Requests of one shape are usually
+// compiled to the same statement with other parameters (`isParameterized` checks it), so that only the first of them has to
+// be parsed and compiled.
 import { decode } from './query-string.ts';
-import type { PageRequest } from './request.ts';
-import { pageParameters } from './request.ts';
+import { type PageRequest, pageParameters } from './request.ts';
 
 export type Shape = Readonly<{
   /** The query string, still encoded, with a line break in place of each value. It contains no space. */
@@ -12,7 +11,7 @@ export type Shape = Readonly<{
   values: readonly string[];
 }>;
 
-/** A longer query string has no shape: it is all text. */
+/** Of a longer query string, the shape is all of it. */
 const maxLength = 300;
 /** A filter of a whole column by an operator whose SQL does not depend on the value: `price=gte.10`. */
 const comparison = /^([A-Za-z_]\w*)=((?:eq|neq|gt|gte|lt|lte)\.)/;

@@ -1,0 +1,59 @@
+// The pace of background work on a server: a round every two seconds, or every ten while nobody uses the server and nothing
+// is committed. Use is then noticed within three seconds, by one cheap look for all loops of the server.
+import { pause } from '../pause.ts';
+import { sql } from '../postgres/sql.ts';
+import type { Server } from './servers.ts';
+import { openQuietTime } from './when-changed.ts';
+
+/**
+ * Resolves when the next round is due, or as soon as the signal is aborted. `roundMs`: how long the last round took, if rounds are to
+ * begin at equal intervals.
+ */
+export type NextRound = (ended: AbortSignal, roundMs?: number) => Promise<void>;
+
+const usualPace = { tickMs: 2_000, idleTickMs: 10_000, idleAfterMs: 30_000 };
+/** Between two rounds that take long: statements of callers come first. */
+const shortestMs = 50;
+/** A server that takes longer to answer counts as used: the next round reports what is wrong. */
+const answerMs = 2_000;
+
+export function openPacing(server: Server, { tickMs, idleTickMs, idleAfterMs } = usualPace): NextRound {
+  const readQuietMs = openQuietTime(server);
+  let looking: Promise<boolean> | null = null;
+  let [isUsed, lookAgainAt] = [true, 0];
+  const look = async () => {
+    isUsed = (await readQuietMs()) < idleAfterMs || (await hasSessions(server));
+    // Sessions stay for minutes, and with thousands of them a look is not cheap.
+    lookAgainAt = performance.now() + (isUsed ? idleTickMs : tickMs / 2);
+    return isUsed;
+  };
+  const readUse = () => {
+    if (performance.now() < lookAgainAt) return Promise.resolve(isUsed);
+    looking ??= look()
+      .catch(() => true)
+      .finally(() => {
+        looking = null;
+      });
+    return looking;
+  };
+  return async (ended, roundMs = 0) => {
+    await pause(Math.max(shortestMs, tickMs - roundMs), ended);
+    for (let waited = tickMs; waited < idleTickMs && !ended.aborted; waited += tickMs) {
+      if (await Promise.race([readUse(), pause(answerMs, ended).then(() => true)])) return;
+      await pause(tickMs, ended);
+    }
+  };
+}
+
+/** Whether there is a session in a project's database, ours included. Autovacuum's processes have no user. */
+async function hasSessions({ maintenance }: Server): Promise<boolean> {
+  // OFFSET 0: databases are looked up by their key. Otherwise PostgreSQL would read all of them.
+  const [row] = await maintenance.query<{ found: boolean }>(sql`
+    select exists (
+      select from pg_stat_get_backend_idset() as backend (id)
+        cross join lateral (
+          select datname from pg_database where oid = pg_stat_get_backend_dbid(backend.id) offset 0
+        ) as database
+      where database.datname like 'p\\_%' and pg_stat_get_backend_userid(backend.id) <> 0) as found`);
+  return row?.found ?? true;
+}
