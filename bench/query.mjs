@@ -1,5 +1,6 @@
 // Q1 one row, Q2 50 rows, Q3 10,000 rows, Q4 an insert. Compares Rowhouse with everything enabled to pgbench on the same
-// server, and to the obvious program (fastify + pg + JSON.stringify; no key, no isolation, no reset, no limits).
+// server, to the obvious program (fastify + pg + JSON.stringify; no key, no isolation, no reset, no limits), and to Node's HTTP
+// server alone, which sends the bytes of one answer.
 // npm run bench -- query [--seconds 3] [--repeats 7] [--quick] [--write]. Needs wrk and pgbench (Debian: wrk, postgresql-client).
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -43,11 +44,24 @@ const ours = await startService(folder);
 const rows = [];
 const slowest = [];
 let obvious;
+let bare;
 try {
   const { data, databaseUrl, key, pid, query, url } = ours;
   for (const statement of makeTables) await query(statement);
   const port = String(ours.port + 1);
   obvious = await start('bench/peers/obvious/server.mjs', { DATABASE_URL: databaseUrl, PORT: port }, /ready/);
+  const bareUrl = `http://127.0.0.1:${ours.port + 2}`;
+  bare = await start('bench/bare-http.mjs', { PORT: String(ours.port + 2) }, /ready/);
+  /** The bare server sends what we answer to this statement. */
+  const prepareBare = async (statement) => {
+    const params = statement.includes('$1') ? [1] : [];
+    const asked = await fetch(`${url}/query`, {
+      method: 'POST',
+      headers: { 'x-api-key': key, 'content-type': 'application/json' },
+      body: JSON.stringify({ query: statement, params }),
+    });
+    await fetch(bareUrl, { method: 'PUT', body: await asked.text() });
+  };
   // As the superuser: the comparison needs more connections than a project may have.
   const unlimitedUrl = await superuserUrl(data, path.basename(databaseUrl));
   const sides = {
@@ -55,11 +69,13 @@ try {
       withCpuMs(pid, postmasterOf(data), () => load(`${url}/query`, `, ['x-api-key'] = '${key}'`, statement)),
     obvious: (statement) => load(`http://127.0.0.1:${port}/query`, '', statement),
     prepared: (statement) => pgbench(folder, databaseUrl, statement, { seconds }),
+    bare: (statement) => load(bareUrl, '', statement),
   };
   const middle = (list) => [...list].sort((a, b) => a.rate - b.rate)[Math.floor(list.length / 2)];
   const rates = (list) => list.map(({ rate }) => rate);
   const sum = (list) => list.reduce((total, number) => total + number, 0);
   for (const [name, statement] of Object.entries(statements)) {
+    await prepareBare(statement);
     const measured = Object.fromEntries(Object.keys(sides).map((side) => [side, []]));
     // The first turn is not counted: it opens connections and compiles code, on every side.
     for (let repeat = -1; repeat < options.repeats; repeat++) {
@@ -92,10 +108,12 @@ try {
       ...Object.values(measured).map((results) => perSecond(middle(results).rate)),
       ...against('obvious'),
       ...against('prepared'),
+      against('bare')[0],
       `${Math.round((cpuMs * 1000) / requests)} µs`,
     ]);
   }
 } finally {
+  if (bare) await stop(bare);
   if (obvious) await stop(obvious);
   await stop(ours);
   rmSync(folder, { recursive: true, force: true });
@@ -107,10 +125,12 @@ report(
     'ours /s',
     'obvious /s',
     'pgbench prepared /s',
+    'Node’s HTTP server alone /s',
     '× obvious',
     'min–max',
     '× prepared',
     'min–max',
+    '× HTTP alone',
     'our CPU per request',
   ],
   rows,

@@ -1,4 +1,5 @@
 // Periodic work is skipped while nothing is committed on the server. Alone, because other tests commit on it all the time.
+import { getEventListeners } from 'node:events';
 import { afterEach, describe, expect, it } from 'vitest';
 import { putSetting } from '../src/control/settings.ts';
 import { openAutovacuum } from '../src/engine/autovacuum.ts';
@@ -135,6 +136,7 @@ describe('the pause between two rounds of background work', () => {
     setTimeout(() => void commit(), 100);
     expect(await pausing).toBeLessThan(long);
     expect(await pauseMs(nextRound), 'so soon after a commit').toBeLessThan(long);
+    expect(getEventListeners(never, 'abort'), 'what a pause leaves behind').toEqual([]);
   });
 
   it('is short while a session is in the database of a project', async () => {

@@ -39,10 +39,25 @@ export function openPacing(server: Server, { tickMs, idleTickMs, idleAfterMs } =
   return async (ended, roundMs = 0) => {
     await pause(Math.max(shortestMs, tickMs - roundMs), ended);
     for (let waited = tickMs; waited < idleTickMs && !ended.aborted; waited += tickMs) {
-      if (await Promise.race([readUse(), pause(answerMs, ended).then(() => true)])) return;
+      if (await inTime(readUse(), ended)) return;
       await pause(tickMs, ended);
     }
   };
+}
+
+/** True if there is no answer in time, or the work has ended. */
+function inTime(answer: Promise<boolean>, ended: AbortSignal): Promise<boolean> {
+  return new Promise((resolve) => {
+    const settle = (isUsed: boolean) => {
+      clearTimeout(timer);
+      ended.removeEventListener('abort', giveUp);
+      resolve(isUsed);
+    };
+    const giveUp = () => settle(true);
+    const timer = setTimeout(giveUp, answerMs);
+    ended.addEventListener('abort', giveUp, { once: true });
+    void answer.then(settle);
+  });
 }
 
 /** Whether there is a session in a project's database, ours included. Autovacuum's processes have no user. */
