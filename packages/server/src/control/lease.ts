@@ -13,7 +13,7 @@ const beatMs = 600;
 const askMs = 300;
 /** PostgreSQL ends the session of a holder that was silent for this long. */
 const silentMs = 2_500;
-/** The holder gives up before that: this long after a beat that gets no answer. `beatMs` and this stay well below `silentMs`. */
+/** The holder gives up before that, this long after a beat without an answer: with `beatMs`, well below `silentMs`. */
 const answerMs = 1_500;
 
 /** Waits for the role and runs `work` until `stopping`, or until the role is lost. */

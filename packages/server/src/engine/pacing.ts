@@ -6,8 +6,8 @@ import type { Server } from './servers.ts';
 import { openQuietTime } from './when-changed.ts';
 
 /**
- * Resolves when the next round is due, or as soon as the signal is aborted. `roundMs`: how long the last round took, if rounds are to
- * begin at equal intervals.
+ * Resolves when the next round is due, or as soon as the signal is aborted. `roundMs`: how long the last round took, if
+ * rounds are to begin at equal intervals.
  */
 export type NextRound = (ended: AbortSignal, roundMs?: number) => Promise<void>;
 
