@@ -1,6 +1,6 @@
 // COPY … FROM STDIN: sends bytes from a source to PostgreSQL at the pace of the slower side. While four frames are
-// unsent, nothing is read from the source. After any failure the connection is either back in the ordinary protocol
-// or lost.
+// unsent, nothing is read from the source. Bytes that are all in memory already are sent at once, with the statements before
+// and after them. After any failure the connection is either back in the ordinary protocol or lost.
 import type { FrontendMessages } from './frontend-messages.ts';
 import type { ServerError } from './server-error.ts';
 import { type Receiver, type Session, silent } from './session.ts';
@@ -14,14 +14,16 @@ export type CopyInOptions = Readonly<{
   before: readonly (string | NamedStatement)[];
   text: string;
   after: Readonly<{ count: number; write(out: FrontendMessages): void }>;
-  /** Each piece is copied at once, unless it is kept. The source is never closed; reading simply stops. */
-  source: AsyncIterable<Buffer>;
-  /** The pieces are not small and nobody changes them, so that they are sent as they are. */
-  areKept?: boolean;
+  /**
+   * Each piece of a stream is copied at once. The stream is never closed; reading simply stops. Nobody may change the pieces
+   * of an array before the end.
+   */
+  source: CopySource;
   /** Paused while waiting for the source. */
   clock: { pause(): void; resume(): void };
 }>;
 
+export type CopySource = AsyncIterable<Buffer> | readonly Buffer[];
 export type CopyEnd = 'idle' | 'transaction' | 'failed' | Error;
 
 const frameBytes = 64 * 1024;
@@ -80,14 +82,15 @@ export class CopyIn {
   }
 
   run(): Promise<CopyEnd> {
-    const { session, before, text } = this.options;
+    const { session, before, text, source } = this.options;
     for (const statement of [...before, text]) {
       const named = typeof statement === 'string' ? { name: '', text: statement } : statement;
       if (named.text !== null) session.out.parse(named.name, named.text);
       session.out.bind(named.name, []).execute(0);
     }
-    // No Sync yet: once PostgreSQL reads rows, it would skip the Sync and then wait for another.
-    session.out.flush();
+    // A stream has no Sync yet: once PostgreSQL reads rows, it would skip the Sync and then wait for another.
+    if (isArray(source)) this.writeAll(source);
+    else session.out.flush();
     return new Promise((resolve) => {
       this.end = resolve;
       session.send(this.receiver);
@@ -104,8 +107,21 @@ export class CopyIn {
   private begin(direction: 'in' | 'out'): void {
     if (direction === 'out') return this.options.session.destroy();
     this.hasBegun = true;
+    const { source } = this.options;
+    if (isArray(source)) return;
     if (this.isStopped) this.finish('fail');
-    else void this.pump();
+    else void this.pump(source);
+  }
+
+  /** If a statement before it fails, PostgreSQL ignores everything up to the Sync. */
+  private writeAll(pieces: readonly Buffer[]): void {
+    const { session, after } = this.options;
+    for (const piece of pieces) session.out.copyPiece(piece);
+    session.out.copyDone();
+    after.write(session.out);
+    session.out.sync();
+    this.isSent = true;
+    this.isOver = true;
   }
 
   private complete(tag: string): void {
@@ -120,15 +136,14 @@ export class CopyIn {
     return this.completed > this.options.before.length;
   }
 
-  private async pump(): Promise<void> {
+  private async pump(source: AsyncIterable<Buffer>): Promise<void> {
     try {
-      const pieces = this.options.source[Symbol.asyncIterator]();
+      const pieces = source[Symbol.asyncIterator]();
       for (;;) {
         const next = await this.next(pieces);
         if (this.isOver) return;
         if (!next || next.done) break;
-        if (this.options.areKept) await this.sendKept(next.value);
-        else await this.put(next.value);
+        await this.put(next.value);
         if (this.isOver) return;
       }
       this.sendFrame();
@@ -167,24 +182,6 @@ export class CopyIn {
     }
   }
 
-  private async sendKept(piece: Buffer): Promise<void> {
-    while (this.frameCount === maxFrames && !this.isOver) {
-      await new Promise<void>((resolve) => {
-        this.wakeFromFrame = resolve;
-      });
-    }
-    if (this.isOver) return;
-    this.frameCount++;
-    const { session } = this.options;
-    const head = Buffer.allocUnsafe(headBytes);
-    writeHead(head, piece.length);
-    session.write(head);
-    session.write(piece, () => {
-      this.frameCount--;
-      this.wakeFromFrame();
-    });
-  }
-
   /** Returns null once the exchange is over. */
   private async takeFrame(): Promise<Buffer | null> {
     // If the source always has data and PostgreSQL always reads it, no other work would get a turn of the event loop.
@@ -206,7 +203,9 @@ export class CopyIn {
   private sendFrame(): void {
     const { frame, filled } = this;
     if (!frame || filled === headBytes) return;
-    writeHead(frame, filled - headBytes);
+    // Of CopyData. The size includes itself.
+    frame[0] = 100;
+    frame.writeInt32BE(filled - 1, 1);
     this.frame = null;
     this.filled = headBytes;
     this.options.session.write(frame.subarray(0, filled), () => {
@@ -236,8 +235,6 @@ export class CopyIn {
   }
 }
 
-/** Of CopyData. The size includes itself. */
-function writeHead(frame: Buffer, bytes: number): void {
-  frame[0] = 100;
-  frame.writeInt32BE(4 + bytes, 1);
+function isArray(source: CopySource): source is readonly Buffer[] {
+  return Array.isArray(source);
 }

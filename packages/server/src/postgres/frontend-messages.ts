@@ -67,10 +67,17 @@ export class FrontendMessages {
     return this.raw(content).end(at);
   }
 
+  /** The same without a copy: the content is kept until it is sent. */
+  copyPiece(content: Buffer): this {
+    return this.byte(100)
+      .int32(4 + content.length)
+      .pushPieces([content]);
+  }
+
   parse(name: string, query: string | Pieces): this {
     if (typeof query !== 'string') {
       this.byte(80).int32(4 + Buffer.byteLength(name) + 1 + query.size + 1 + 2);
-      return this.text(name).pushPieces(query).byte(0).int16(0);
+      return this.text(name).pushPieces(query.pieces).byte(0).int16(0);
     }
     const at = this.begin(80);
     return this.text(name).text(query).int16(0).end(at);
@@ -105,12 +112,12 @@ export class FrontendMessages {
     for (const [index, parameter] of parameters.entries()) {
       this.int32(parameter === null ? -1 : (sizes[index] as number));
       if (typeof parameter === 'string') this.raw(Buffer.from(parameter));
-      else if (parameter) this.pushPieces(parameter);
+      else if (parameter) this.pushPieces(parameter.pieces);
     }
     return this.int16(0);
   }
 
-  private pushPieces({ pieces }: Pieces): this {
+  private pushPieces(pieces: readonly Buffer[]): this {
     this.ahead.push(this.take(), ...pieces);
     return this;
   }

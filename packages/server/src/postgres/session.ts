@@ -124,8 +124,15 @@ export class Session {
     const ahead = this.out.takeAhead();
     const bytes = this.out.take();
     if (this.failure) return;
+    if (ahead.length === 0) {
+      this.socket.write(bytes);
+      return;
+    }
+    // One system call for all of them.
+    this.socket.cork();
     for (const piece of ahead) this.socket.write(piece);
     this.socket.write(bytes);
+    this.socket.uncork();
   }
 
   /** Sends a further part of the current exchange. `onSent`: the memory may be reused. */

@@ -1,6 +1,6 @@
 // Imports a caller's rows into a table with COPY in one transaction, and turns its outcome into a result or an error.
 import { errors, RowhouseError } from '../../errors.ts';
-import { CopyIn } from '../../postgres/copy-in.ts';
+import { CopyIn, type CopySource } from '../../postgres/copy-in.ts';
 import { newStatement, type PreparedStatement } from '../../postgres/prepared-statements.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
 import { type Session, TooLargeError } from '../../postgres/session.ts';
@@ -18,8 +18,7 @@ export type CopyInput = Readonly<{
   /** Ends the transaction. */
   after: readonly Command[];
   /** Must have its own time limit: the statement's clock is paused while waiting for it. */
-  source: AsyncIterable<Buffer>;
-  areKept?: boolean;
+  source: CopySource;
   /** Turns PostgreSQL's error into the caller's. `hasBegun`: it came with or after the first row, not before. */
   explain(error: ServerError, hasBegun: boolean): RowhouseError;
 }>;
@@ -49,7 +48,6 @@ export class CopyRows implements Stoppable {
       text: input.text,
       after: { count: input.after.length, write: (out) => writeCommands(out, input.after) },
       source: input.source,
-      ...(input.areKept && { areKept: true }),
       clock: {
         pause: () => this.clock?.pause(Number.POSITIVE_INFINITY),
         resume: () => this.clock?.resume(),

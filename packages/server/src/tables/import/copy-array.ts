@@ -55,8 +55,7 @@ export async function copyArray(
         guard: `select from only ${nameOf(table)} where ${guard(table)} limit 0`,
         text: `copy ${nameOf(table)} (${list}) from stdin`,
         after: closing(measure, own),
-        source: inOrder(rows.pieces),
-        areKept: true,
+        source: rows.pieces,
         explain: sqlFailure,
       };
       return exclusive.copy(input, leaves);
@@ -66,10 +65,6 @@ export async function copyArray(
     if (wasRefused(error)) return null;
     throw error;
   });
-}
-
-async function* inOrder(pieces: readonly Buffer[]): AsyncGenerator<Buffer, void> {
-  yield* pieces;
 }
 
 /** SQLSTATE classes about values, constraints and names, or the guard's. An insert would fail in the same way. */
