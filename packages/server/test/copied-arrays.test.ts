@@ -1,6 +1,7 @@
 // Large arrays of rows are copied if the caller wants no rows back. The stored values and the errors are those of the
 // ordinary insert, which a body that begins with a space takes. Only its limit on the number of values does not apply.
 import { randomBytes } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type Answer, until, useTestService } from './helpers.ts';
 import { openTableSession } from './table-session.ts';
@@ -9,6 +10,7 @@ const rowhouse = useTestService({ spares: 2, connections: { budget: 10, share: 1
 type Project = { slug: string; id: string; key: string };
 let mine: Project;
 let neighbour: Project;
+let port: number;
 
 const run = async (query: string, project = mine) => {
   const call = { key: project.key, body: { query } };
@@ -33,6 +35,8 @@ const many = (row: (n: number) => object, count = 100) =>
 beforeAll(async () => {
   mine = await rowhouse.project('Arrays');
   neighbour = await rowhouse.project('Neighbour');
+  await rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
+  port = (rowhouse.app.server.address() as AddressInfo).port;
 });
 
 describe('a large array without rows back', () => {
@@ -294,6 +298,34 @@ describe('a copy', () => {
       { type: 'string', count: 100 },
       { type: null, count: 100 },
     ]);
+  });
+
+  it('whose caller hangs up while it waits stores nothing, and its session serves others', async () => {
+    await run('create table left_alone (id int, filler text)');
+    const body = many(() => ({}), 3_000);
+    expect((await post('left_alone', body)).status).toBe(201);
+    const locking = await openTableSession(rowhouse.service.deps.server, mine.id);
+    const waiting = async () => {
+      const rows = await locking.run('select count(*) from pg_locks where not granted');
+      return Number(rows[0]?.[0]);
+    };
+    try {
+      await locking.run('begin');
+      await locking.run('lock table left_alone in share mode');
+      const caller = new AbortController();
+      const url = `http://127.0.0.1:${port}/api/dbaas/v2/projects/${mine.slug}/tables/left_alone?returning=minimal`;
+      const headers = { 'x-api-key': mine.key, 'content-type': 'application/json' };
+      const left = fetch(url, { method: 'POST', headers, body, signal: caller.signal });
+      await until('it waits', async () => (await waiting()) === 1);
+      caller.abort();
+      await expect(left).rejects.toThrow();
+      await until('it no longer waits', async () => (await waiting()) === 0);
+      await locking.run('commit');
+    } finally {
+      await locking.end();
+    }
+    expect(await run('select count(*) from left_alone')).toEqual([{ count: 3_000 }]);
+    expect((await post('left_alone', body)).body).toEqual({ ok: true, row_count: 3_000 });
   });
 
   it('into a table whose schema was dropped is told so, and then finds another of that name', async () => {
