@@ -80,16 +80,35 @@ describe('autovacuum', () => {
     await maintenance.query(sql`select pg_reload_conf()`);
   });
 
-  it('visits databases rarely while nothing is committed, and as usual when something was', async () => {
-    const autovacuum = openAutovacuum(server(), { napMs: 10, perNap: 1_000, lagMs: 10 });
-    await autovacuum.adjust();
-    await expect.poll(readNap, eventually).toBe(300);
-    const quietTime = openQuietTime(server());
-    await expect.poll(quietTime, eventually).toBeGreaterThan(100);
-    await expect.poll(() => autovacuum.adjust().then(readNap), eventually).toBe(4 * 3_600);
-    await commit();
-    await autovacuum.adjust();
-    await expect.poll(readNap, eventually).toBe(300);
+  it('visits databases rarely while nobody is in the database of a project, although others commit', async () => {
+    const { id } = await rowhouse.project('Visited');
+    const rest = { napMs: 300, perNap: 1_000, lagMs: 0 };
+    const autovacuum = openAutovacuum(server(), rest);
+    const napAfterwards = async () => {
+      await commit();
+      await autovacuum.adjust();
+      return readNap();
+    };
+    await expect.poll(napAfterwards, eventually).toBe(4 * 3_600);
+    const session = await openTableSession(server(), id);
+    try {
+      await expect.poll(napAfterwards, eventually).toBe(300);
+      const until = performance.now() + 4 * rest.napMs;
+      while (performance.now() < until) expect(await napAfterwards()).toBe(300);
+    } finally {
+      await session.end();
+    }
+    await expect.poll(napAfterwards, eventually).toBe(4 * 3_600);
+  });
+
+  it('notices a session that ended before the next look', async () => {
+    const { id } = await rowhouse.project('Short visit');
+    const autovacuum = openAutovacuum(server(), { napMs: 300, perNap: 1_000, lagMs: 0 });
+    const adjusted = () => autovacuum.adjust().then(readNap);
+    await expect.poll(adjusted, eventually).toBe(4 * 3_600);
+    const session = await openTableSession(server(), id);
+    await session.end();
+    await expect.poll(adjusted, { ...eventually, interval: 200 }).toBe(300);
   });
 
   it('visits each database less often where there are many', async () => {

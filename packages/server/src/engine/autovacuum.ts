@@ -1,9 +1,10 @@
 // How often autovacuum of the embedded PostgreSQL visits each database. A visit starts a process, and before it the launcher
-// looks at all databases: ten a second took 15 % of a core with 3,000 databases. While nothing is committed there is nothing to
-// vacuum, and the visits become rare.
+// looks at all databases: ten a second took 15 % of a core with 3,000 databases. While nobody is in the database of a project
+// there is nothing to vacuum, and the visits become rare. Commits would not tell: autovacuum's own work is one, and changes the
+// sizes of projects, which are then noted in the control database.
 import { sql } from '../postgres/sql.ts';
 import type { Server } from './servers.ts';
-import { openQuietTime } from './when-changed.ts';
+import { sessionExists } from './session-exists.ts';
 
 export type Autovacuum = { adjust(): Promise<void> };
 
@@ -15,17 +16,19 @@ const [usualNap, longNap] = [300, 4 * 3_600];
  */
 const usualPace = { napMs: usualNap * 1_000, perNap: 1_000, lagMs: 60_000 };
 
-/** Call `adjust` again and again: it measures how long nothing is committed. */
+/** Call `adjust` again and again: it measures how long nobody is in the database of a project. */
 export function openAutovacuum(server: Server, { napMs, perNap, lagMs } = usualPace): Autovacuum {
-  const readQuietMs = openQuietTime(server);
   let nap = 0;
+  let seen: string | null = null;
+  let usedAt = 0;
   return {
     adjust: async () => {
-      const quietMs = await readQuietMs();
-      const { databases, isVacuuming } = await look(server);
+      const { databases, sessions, isUsed, isVacuuming } = await look(server);
+      if (isUsed || sessions !== seen) usedAt = performance.now();
+      seen = sessions;
       const naps = Math.ceil(databases / perNap);
-      // After the last commit, every database is visited once more.
-      const isQuiet = quietMs > lagMs + napMs * naps && !isVacuuming;
+      // After the last session, every database is visited once more.
+      const isQuiet = performance.now() - usedAt > lagMs + napMs * naps && !isVacuuming;
       const wanted = isQuiet ? longNap : usualNap * naps;
       if (wanted === nap) return;
       await setNap(server, wanted);
@@ -34,12 +37,21 @@ export function openAutovacuum(server: Server, { napMs, perNap, lagMs } = usualP
   };
 }
 
-type Look = { databases: number; isVacuuming: boolean };
+type Look = {
+  databases: number;
+  /** Changes with each session in the database of a project, also with one that has ended. After a crash it begins anew. */
+  sessions: string;
+  isUsed: boolean;
+  /** An autovacuum process has been at work for a while, so that visits may be late. */
+  isVacuuming: boolean;
+};
 
-/** `isVacuuming`: an autovacuum process has been at work for a while, so that visits may be late. */
 async function look({ maintenance }: Server): Promise<Look> {
   const [row] = await maintenance.query<Look>(sql`
     select count(*)::int as databases,
+           concat_ws(' ', pg_postmaster_start_time(),
+             sum(pg_stat_get_db_sessions(oid)) filter (where datname like 'p\\_%')) as sessions,
+           ${sessionExists} as "isUsed",
            exists (select from pg_stat_activity where backend_type = 'autovacuum worker'
                      and backend_start < clock_timestamp() - interval '10 s') as "isVacuuming"
     from pg_database`);

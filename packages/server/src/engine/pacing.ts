@@ -3,6 +3,7 @@
 import { pause } from '../pause.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Server } from './servers.ts';
+import { sessionExists } from './session-exists.ts';
 import { openQuietTime } from './when-changed.ts';
 
 /**
@@ -60,15 +61,7 @@ function inTime(answer: Promise<boolean>, ended: AbortSignal): Promise<boolean> 
   });
 }
 
-/** Whether there is a session in a project's database, ours included. Autovacuum's processes have no user. */
 async function hasSessions({ maintenance }: Server): Promise<boolean> {
-  // OFFSET 0: databases are looked up by their key. Otherwise PostgreSQL would read all of them.
-  const [row] = await maintenance.query<{ found: boolean }>(sql`
-    select exists (
-      select from pg_stat_get_backend_idset() as backend (id)
-        cross join lateral (
-          select datname from pg_database where oid = pg_stat_get_backend_dbid(backend.id) offset 0
-        ) as database
-      where database.datname like 'p\\_%' and pg_stat_get_backend_userid(backend.id) <> 0) as found`);
+  const [row] = await maintenance.query<{ found: boolean }>(sql`select ${sessionExists} as found`);
   return row?.found ?? true;
 }

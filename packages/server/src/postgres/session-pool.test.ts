@@ -31,6 +31,20 @@ it('a session that cannot be opened uses up nothing', async () => {
   await pool.end();
 });
 
+it('a session that has grown is closed soon after its last request, and others stay', async () => {
+  const limits = { budget: 4, maxOpen: 4, share: 4, waiting: 1, waitMs: 60_000, idleMs: 2_000 };
+  const pool = createSessionPool(limits);
+  const sessions = [await pool.acquire('p', open, 'a'), await pool.acquire('p', open, 'a')] as const;
+  sessions[0].hasGrown = true;
+  for (const session of sessions) pool.release('p', session, true);
+  expect(pool.counts()).toEqual({ open: 2, idle: 2, waiting: 0 });
+  await expect.poll(() => pool.counts().open, { timeout: 1_500, interval: 20 }).toBe(1);
+  expect(pool.takeIdle('p')).toBe(sessions[1]);
+  pool.release('p', sessions[1], true);
+  await pool.end();
+  expect(pool.counts()).toEqual({ open: 0, idle: 0, waiting: 0 });
+});
+
 describe('a session that is opened ahead', () => {
   const limits = { budget: 2, maxOpen: 2, share: 2, waiting: 1, waitMs: 60_000, idleMs: 60_000 };
   const openAhead = (isReusable = true) => {

@@ -293,8 +293,15 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     return warming;
   };
 
-  const closeIdle = (project: string, pool: ProjectPool, from: number) => {
-    for (const session of pool.idle.splice(from)) {
+  const closeIdle = (
+    project: string,
+    pool: ProjectPool,
+    isEnding: (session: Session, at: number) => boolean,
+  ) => {
+    const ending = pool.idle.filter(isEnding);
+    if (ending.length === 0) return;
+    pool.idle = pool.idle.filter((session) => !ending.includes(session));
+    for (const session of ending) {
       session.close();
       noteClosed(project, session);
     }
@@ -309,9 +316,13 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   const sweep = setInterval(() => {
     const now = performance.now();
     for (const [project, pool] of pools) {
-      if (pool.usedAt < now - limits.idleMs) closeIdle(project, pool, 0);
-      // Beyond the budget, a project keeps one idle session for its next request, not all that a burst has opened.
-      else if (open > limits.budget && pool.usedAt < now - sweepMs) closeIdle(project, pool, 1);
+      if (pool.usedAt < now - limits.idleMs) closeIdle(project, pool, isAny);
+      else if (pool.usedAt < now - sweepMs) {
+        // A new session needs a third of the memory of one that has grown.
+        closeIdle(project, pool, ({ hasGrown }) => hasGrown);
+        // Beyond the budget, a project keeps one idle session for its next request, not all that a burst has opened.
+        if (open > limits.budget) closeIdle(project, pool, (_session, at) => at > 0);
+      }
     }
     for (const [name, account] of accounts) {
       const isIdle = account.used === 0 && account.waiters.length === 0 && account.usedAt < now - accountMs;
@@ -339,7 +350,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     release,
     drop: (project) => {
       const pool = pools.get(project);
-      if (pool) closeIdle(project, pool, 0);
+      if (pool) closeIdle(project, pool, isAny);
     },
     turnAway: (project, error) => {
       for (const account of queued) {
@@ -360,7 +371,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     end: async () => {
       ended = true;
       clearInterval(sweep);
-      for (const [project, pool] of pools) closeIdle(project, pool, 0);
+      for (const [project, pool] of pools) closeIdle(project, pool, isAny);
       if (open > 0) {
         await new Promise<void>((resolve) => {
           onEmpty = resolve;

@@ -37,6 +37,8 @@ export class Session {
   /** Waits for its turn to read. */
   private isResting = false;
   /** Bytes received since the last rest. */
+  /** It has answered a question about the catalog, for which its process keeps megabytes. */
+  hasGrown = false;
   private sinceRest = 0;
   /** Missing bytes of a row that is passed on in parts. */
   private rowLeft = 0;

@@ -21,6 +21,8 @@ type Options = {
   changes?: boolean;
   /** The project's code that it may run after all writes nothing. */
   readOnly?: boolean;
+  /** PostgreSQL's process keeps megabytes for it: the session is closed soon after its last request. */
+  grows?: boolean;
 };
 
 /** The first value of the first row. */

@@ -82,7 +82,8 @@ export type Tables = Readonly<{
 export function tablesOf({ query, cache }: TableDeps, project: ProjectLogin, maySee: MaySee): Tables {
   const cached = cache.of(project);
   // Catalog queries call no code of the project. Should one ever do so, that code could not write.
-  const askCatalog: Ask = (text, parameters) => ask(query, project, text, parameters, { readOnly: true });
+  const askCatalog: Ask = (text, parameters) =>
+    ask(query, project, text, parameters, { readOnly: true, grows: true });
   const used = new Map<number, Table>();
   const use = (table: Table): Table => {
     used.set(table.oid, table);

@@ -55,6 +55,7 @@ type Question = {
   last?: readonly Command[];
   changes?: boolean;
   readOnly?: boolean;
+  grows?: boolean;
 };
 /** Starts the supervision of what runs; `stop` ends the statement. Returns what ends the supervision. Throws if the statement must not start now. */
 export type Supervise = (stop: (because: RowhouseError, patienceMs?: number) => void) => () => void;
@@ -227,14 +228,22 @@ export class ExclusiveSession {
 
   /**
    * `first`: in the same transaction; what the question sees is as it was after those. `last`: before it is committed.
-   * `changes`: it does not only look.
+   * `changes`: it does not only look. `grows`: its process keeps megabytes for it.
    */
   ask(
     query: string,
     parameters: (string | null)[],
-    { isPlain = true, first = [], last = [], changes = false, readOnly = false }: Question = {},
+    {
+      isPlain = true,
+      first = [],
+      last = [],
+      changes = false,
+      readOnly = false,
+      grows = false,
+    }: Question = {},
   ): Promise<string | null> {
     this.isPlain &&= isPlain;
+    this.session.hasGrown ||= grows;
     const framed = this.frameOf(first, last, readOnly);
     return queryFramed(this.session, query, parameters, framed).catch((error) => {
       // It ran the project's code after all.
