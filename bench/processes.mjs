@@ -1,6 +1,7 @@
 // Reads what Linux reports about processes: memory, CPU time, open files, children. Only the owner of a process and root
 // can read all of it.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import path from 'node:path';
 
 /** The process id of the embedded PostgreSQL of a data folder. */
@@ -36,6 +37,30 @@ export function withCpuMs(service, postmaster, run) {
   const result = run();
   const after = cpuMs(service, postmaster);
   return { ...result, own: after.service - before.service, postgres: after.postgres - before.postgres };
+}
+
+/**
+ * The result of `run`, with the parts of its time in which the service's main thread waited for a core (`waited`), and in which the
+ * host ran something else on the cores of this machine (`stolen`).
+ */
+export function withWaits(service, run) {
+  const began = performance.now();
+  const before = [waitMs(service), stolenMs()];
+  const result = run();
+  const took = performance.now() - began;
+  const after = [waitMs(service), stolenMs()];
+  const [waited, stolen] = after.map((ms, n) => (ms - before[n]) / took);
+  return { ...result, waited, stolen: stolen / availableParallelism() };
+}
+
+/** Ready to run, but not running. */
+function waitMs(pid) {
+  return Number(read(`${pid}/task/${pid}`, 'schedstat').split(' ')[1] ?? 0) / 1e6;
+}
+
+/** Of all cores together. */
+function stolenMs() {
+  return Number(readFileSync('/proc/stat', 'utf8').split(/\s+/)[8]) * 10;
 }
 
 /** CPU time of both in milliseconds, including children that have ended. */

@@ -20,7 +20,7 @@ import {
   wrk,
 } from './load.mjs';
 import { readOptions } from './options.mjs';
-import { postmasterOf, withCpuMs } from './processes.mjs';
+import { postmasterOf, withCpuMs, withWaits } from './processes.mjs';
 import { perSecond, range, report } from './report.mjs';
 
 const options = readOptions({
@@ -66,13 +66,18 @@ try {
   const unlimitedUrl = await superuserUrl(data, path.basename(databaseUrl));
   const sides = {
     ours: (statement) =>
-      withCpuMs(pid, postmasterOf(data), () => load(`${url}/query`, `, ['x-api-key'] = '${key}'`, statement)),
+      withWaits(pid, () =>
+        withCpuMs(pid, postmasterOf(data), () =>
+          load(`${url}/query`, `, ['x-api-key'] = '${key}'`, statement),
+        ),
+      ),
     obvious: (statement) => load(`http://127.0.0.1:${port}/query`, '', statement),
     prepared: (statement) => pgbench(folder, databaseUrl, statement, { seconds }),
     bare: (statement) => load(bareUrl, '', statement),
   };
   const middle = (list) => [...list].sort((a, b) => a.rate - b.rate)[Math.floor(list.length / 2)];
   const rates = (list) => list.map(({ rate }) => rate);
+  const percent = (part) => `${(part * 100).toFixed(0)} %`;
   const sum = (list) => list.reduce((total, number) => total + number, 0);
   for (const [name, statement] of Object.entries(statements)) {
     await prepareBare(statement);
@@ -100,6 +105,7 @@ try {
         const ms = [0, 1].map((n) => median(turns.map((turn) => turn.ms[n])));
         return [latency({ ms }), (ms[1] / ms[0]).toFixed(1)];
       }),
+      ...['waited', 'stolen'].map((part) => percent(median(measured.ours.map((turn) => turn[part])))),
     ]);
     const cpuMs = sum(measured.ours.map(({ own }) => own));
     const requests = sum(rates(measured.ours)) * seconds;
@@ -140,7 +146,10 @@ report(
     tables: [
       {
         title: `Latency with ${options.connections} connections each${quick ? ' (Q3: 4)' : ''}`,
-        header: ['', 'ours: p50 / p99 ms', '×', 'obvious: p50 / p99 ms', '×', 'pgbench: p50 / p99 ms', '×'],
+        header: [
+          ...['', 'ours: p50 / p99 ms', '×', 'obvious: p50 / p99 ms', '×', 'pgbench: p50 / p99 ms', '×'],
+          ...['we waited for a core', 'cores taken by the host'],
+        ],
         rows: slowest,
       },
     ],

@@ -28,6 +28,7 @@ const suites = [
   'idle',
   'waking',
   'workers',
+  'profile',
   'soak',
 ];
 const args = process.argv.slice(2);

@@ -12,6 +12,7 @@ import { auditRoutes } from './http/audited.ts';
 import { authRoutes } from './http/auth.ts';
 import { authorizeByRole } from './http/authorize.ts';
 import { backupRoutes } from './http/backups.ts';
+import { countWhileHandled } from './http/body-memory.ts';
 import { branchRoutes } from './http/branches.ts';
 import { identify } from './http/caller.ts';
 import { openAddressOf } from './http/client-address.ts';
@@ -136,6 +137,7 @@ export async function buildApp(
   // Response schemas are documentation only: the value of a domain function is sent unchanged.
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   app.removeAllContentTypeParsers();
+  countWhileHandled(app);
   takeJson(app, 'application/json');
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);

@@ -3,7 +3,8 @@
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type Answer, until, useTestService } from './helpers.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { type Answer, asAdmin, until, useTestService } from './helpers.ts';
 import { openTableSession } from './table-session.ts';
 
 const rowhouse = useTestService({ spares: 2, connections: { budget: 10, share: 1 } });
@@ -300,10 +301,8 @@ describe('a copy', () => {
     ]);
   });
 
-  it('whose caller hangs up while it waits stores nothing, and its session serves others', async () => {
-    await run('create table left_alone (id int, filler text)');
-    const body = many(() => ({}), 3_000);
-    expect((await post('left_alone', body)).status).toBe(201);
+  /** Runs `act` while a copy waits for a lock on the table. */
+  const whileWaiting = async (table: string, act: () => Promise<void>) => {
     const locking = await openTableSession(rowhouse.service.deps.server, mine.id);
     const waiting = async () => {
       const rows = await locking.run('select count(*) from pg_locks where not granted');
@@ -311,21 +310,65 @@ describe('a copy', () => {
     };
     try {
       await locking.run('begin');
-      await locking.run('lock table left_alone in share mode');
-      const caller = new AbortController();
-      const url = `http://127.0.0.1:${port}/api/dbaas/v2/projects/${mine.slug}/tables/left_alone?returning=minimal`;
-      const headers = { 'x-api-key': mine.key, 'content-type': 'application/json' };
-      const left = fetch(url, { method: 'POST', headers, body, signal: caller.signal });
-      await until('it waits', async () => (await waiting()) === 1);
-      caller.abort();
-      await expect(left).rejects.toThrow();
+      await locking.run(`lock table ${table} in share mode`);
+      await act();
       await until('it no longer waits', async () => (await waiting()) === 0);
       await locking.run('commit');
     } finally {
       await locking.end();
     }
+  };
+  const untilItWaits = () =>
+    asAdmin((admin) =>
+      until('it waits', async () => {
+        const rows = await admin.query<{ pid: number }>(sql`
+          select pid from pg_stat_activity where datname = ${`p_${mine.id}`} and wait_event_type = 'Lock'`);
+        return rows[0]?.pid;
+      }),
+    );
+
+  it('whose caller hangs up while it waits stores nothing, and its session serves others', async () => {
+    await run('create table left_alone (id int, filler text)');
+    const body = many(() => ({}), 3_000);
+    expect((await post('left_alone', body)).status).toBe(201);
+    await whileWaiting('left_alone', async () => {
+      const caller = new AbortController();
+      const url = `http://127.0.0.1:${port}/api/dbaas/v2/projects/${mine.slug}/tables/left_alone?returning=minimal`;
+      const headers = { 'x-api-key': mine.key, 'content-type': 'application/json' };
+      const left = fetch(url, { method: 'POST', headers, body, signal: caller.signal });
+      await untilItWaits();
+      caller.abort();
+      await expect(left).rejects.toThrow();
+    });
     expect(await run('select count(*) from left_alone')).toEqual([{ count: 3_000 }]);
     expect((await post('left_alone', body)).body).toEqual({ ok: true, row_count: 3_000 });
+  });
+
+  it('whose backend is terminated while it waits is known to have stored nothing', async () => {
+    await run('create table cut_off (id int, filler text)');
+    const body = many(() => ({}), 3_000);
+    expect((await post('cut_off', body)).status).toBe(201);
+    await whileWaiting('cut_off', async () => {
+      const cut = post('cut_off', body);
+      const pid = await untilItWaits();
+      await asAdmin((admin) => admin.query(sql`select pg_terminate_backend(${pid})`));
+      const { status, body: answer } = await cut;
+      expect([status, answer.error.code]).toEqual([503, 'unavailable']);
+    });
+    expect(await run('select count(*) from cut_off')).toEqual([{ count: 3_000 }]);
+  });
+
+  it('of megabytes that fails at its first or last row leaves its session usable', async () => {
+    await run('create table failing (id int, filler text, v int)');
+    const good = () => ({ v: 1 });
+    for (const wrong of [0, 19_999]) {
+      const body = many((n) => ({ v: n === wrong ? 'wrong' : 1 }), 20_000);
+      const { status, body: answer } = await post('failing', body);
+      expect([status, answer.error.sql?.state]).toEqual([422, '22P02']);
+      expect((await post('failing', many(good))).body).toEqual({ ok: true, row_count: 100 });
+    }
+    expect(await wasCopied('failing')).toBe(true);
+    expect(await run('select count(*) from failing')).toEqual([{ count: 200 }]);
   });
 
   it('into a table whose schema was dropped is told so, and then finds another of that name', async () => {

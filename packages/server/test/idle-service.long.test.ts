@@ -1,5 +1,4 @@
-// An idle service commits nothing. Otherwise its periodic work would never be skipped, and autovacuum would keep visiting
-// thousands of databases.
+// An idle service commits nothing. Otherwise its periodic work would never be skipped.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { openDatabase } from '../src/postgres/database.ts';

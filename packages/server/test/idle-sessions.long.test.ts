@@ -57,3 +57,21 @@ it('a project keeps one of the sessions of a burst where there are more than the
   expect(await held()).toBe(2);
   await until('one of them is closed', async () => (await held()) === 1, 25_000);
 });
+
+it('a session that described a table is closed soon after, and one that only ran a statement is not', async () => {
+  const [describing, running] = projects as [Project, Project, ...Project[]];
+  await run(describing, 'create table described (id int primary key)');
+  const { key, slug } = describing;
+  const { query, server } = rowhouse.service.deps;
+  const pidsOf = ({ id }: Project) => query.sessions.pidsOf(id, server.id);
+  const pid = await backendOf(running);
+  expect((await rowhouse.call('GET', `/projects/${slug}/tables/described`, { key })).status).toBe(200);
+  expect(pidsOf(describing)).toHaveLength(1);
+  await until('it is closed', async () => pidsOf(describing).length === 0, 40_000);
+  expect(pidsOf(running)).toEqual([pid]);
+  // The table is known, so that the next session stays.
+  expect((await rowhouse.call('GET', `/projects/${slug}/tables/described`, { key })).status).toBe(200);
+  const [next] = pidsOf(describing);
+  await new Promise((resolve) => setTimeout(resolve, 25_000));
+  expect(pidsOf(describing)).toEqual([next]);
+});

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { putSetting } from '../src/control/settings.ts';
 import { openAutovacuum } from '../src/engine/autovacuum.ts';
 import { type NextRound, openPacing } from '../src/engine/pacing.ts';
+import { sessionExists } from '../src/engine/session-exists.ts';
 import { openQuietTime, openWhenChanged } from '../src/engine/when-changed.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { useTestService } from './helpers.ts';
@@ -108,7 +109,26 @@ describe('autovacuum', () => {
     await expect.poll(adjusted, eventually).toBe(4 * 3_600);
     const session = await openTableSession(server(), id);
     await session.end();
+    const areThere = async () => {
+      const { maintenance } = server();
+      const [row] = await maintenance.query<{ found: boolean }>(sql`select ${sessionExists} as found`);
+      return row?.found;
+    };
+    await expect.poll(areThere, eventually).toBe(false);
     await expect.poll(adjusted, { ...eventually, interval: 200 }).toBe(300);
+  });
+
+  it('notices many rows that are written to the control database', async () => {
+    const { control } = rowhouse.service.deps;
+    const autovacuum = openAutovacuum(server(), { napMs: 300, perNap: 1_000, lagMs: 0 });
+    const adjusted = () => autovacuum.adjust().then(readNap);
+    await expect.poll(adjusted, eventually).toBe(4 * 3_600);
+    await control.query(sql`create table many as select n from generate_series(1, 60000) as n`);
+    try {
+      await expect.poll(adjusted, { ...eventually, interval: 100 }).toBe(300);
+    } finally {
+      await control.query(sql`drop table many`);
+    }
   });
 
   it('visits each database less often where there are many', async () => {

@@ -2,7 +2,7 @@
 // that exceeds the budget is refused while it arrives, and not when memory has run out.
 import type { ServerResponse } from 'node:http';
 import { finished, type Readable } from 'node:stream';
-import type { FastifyRequest, preParsingHookHandler } from 'fastify';
+import type { FastifyInstance, FastifyRequest, preParsingHookHandler } from 'fastify';
 import { errors } from '../errors.ts';
 import { MemoryBudget } from '../memory-budget.ts';
 import { onResponseEnd } from './response-end.ts';
@@ -25,10 +25,25 @@ export const noteResponse: preParsingHookHandler = (request, reply, payload, don
   done(null, payload);
 };
 
+/** Of requests whose bodies are counted. */
+const memories = new WeakMap<FastifyRequest, BodyMemory>();
+
+/** A caller who hangs up does not end the handler, which may still wait for its turn: until it ends, the body counts. */
+export function countWhileHandled(app: FastifyInstance): void {
+  app.addHook('onRoute', (route) => {
+    const { handler } = route;
+    route.handler = function (request, reply) {
+      const handle = () => handler.call(this, request, reply);
+      return memories.get(request)?.countDuring(handle) ?? handle();
+    };
+  });
+}
+
 /** The memory of one request. It is held until the response is sent, because the parsed body lives as long. */
 export class BodyMemory {
   private counted = 0;
   private isOver = false;
+  private isHandled = false;
   private readonly request: FastifyRequest;
   private readonly owner: string;
 
@@ -45,6 +60,17 @@ export class BodyMemory {
     this.add(count * valueBytes);
   }
 
+  async countDuring(handle: () => unknown): Promise<unknown> {
+    if (this.isOver) throw errors.requestTimeout();
+    this.isHandled = true;
+    try {
+      return await handle();
+    } finally {
+      this.isHandled = false;
+      if (this.isOver) this.release();
+    }
+  }
+
   private add(bytes: number): void {
     // The caller has disconnected. Memory that is counted now would never be released.
     if (this.isOver) throw errors.requestTimeout();
@@ -57,10 +83,16 @@ export class BodyMemory {
   private releaseAtEnd(): void {
     const response = responses.get(this.request);
     if (!response) return;
+    memories.set(this.request, this);
     onResponseEnd(response, () => {
       this.isOver = true;
-      bodyMemory.take(this.owner, -this.counted);
+      if (!this.isHandled) this.release();
     });
+  }
+
+  private release(): void {
+    bodyMemory.take(this.owner, -this.counted);
+    this.counted = 0;
   }
 }
 

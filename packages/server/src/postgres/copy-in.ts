@@ -39,7 +39,7 @@ export class CopyIn {
   /** PostgreSQL has asked for rows. */
   hasBegun = false;
   /** Everything was sent, including CopyDone and the statements after it: from now on it can take effect. */
-  isSent = false;
+  private isSent = false;
   private readonly options: CopyInOptions;
   private readonly receiver: Receiver;
   /** The number of statements that have completed. */
@@ -75,6 +75,15 @@ export class CopyIn {
     };
   }
 
+  /**
+   * If the connection was lost, whether it may have taken effect. The last statement commits: it has not begun if PostgreSQL
+   * reported an error during an earlier one.
+   */
+  get mayBeCommitted(): boolean {
+    const { before, after } = this.options;
+    return this.isSent && (this.failure === null || this.completed >= before.length + after.count);
+  }
+
   /** Every statement has completed. */
   get isComplete(): boolean {
     const { before, after } = this.options;
@@ -94,11 +103,16 @@ export class CopyIn {
     return new Promise((resolve) => {
       this.end = resolve;
       session.send(this.receiver);
+      // Otherwise the session was lost before.
+      if (isArray(source)) this.isSent = session.isUsable;
       session.flush();
     });
   }
 
-  /** Stops sending and discards the rows sent so far. Before PostgreSQL asks for rows, only a cancel has an effect. */
+  /**
+   * Stops sending and discards the rows sent so far. Before PostgreSQL asks for rows, and with rows that were all sent at once,
+   * only a cancel has an effect.
+   */
   stop(): void {
     this.isStopped = true;
     if (this.hasBegun) this.finish('fail');
@@ -116,11 +130,10 @@ export class CopyIn {
   /** If a statement before it fails, PostgreSQL ignores everything up to the Sync. */
   private writeAll(pieces: readonly Buffer[]): void {
     const { session, after } = this.options;
-    for (const piece of pieces) session.out.copyPiece(piece);
+    for (const piece of pieces) session.out.copyDataAsIs(piece);
     session.out.copyDone();
     after.write(session.out);
     session.out.sync();
-    this.isSent = true;
     this.isOver = true;
   }
 

@@ -2,17 +2,17 @@
 
 const firstBytes = 1024;
 
-/** A pushPieces text in UTF-8. */
+/** A long text in UTF-8. */
 export type Pieces = Readonly<{ pieces: readonly Buffer[]; size: number }>;
 export type Parameter = string | Pieces | null;
 
 export class FrontendMessages {
   private bytes = Buffer.allocUnsafeSlow(firstBytes);
   length = 0;
-  /** Buffers to send before `bytes`. Long texts are not copied. */
+  /** Buffers to send before `bytes`. Long texts and rows of a COPY are not copied. */
   private ahead: Buffer[] = [];
 
-  /** The buffers to send before the result of `take`. Empty unless there was a long text. */
+  /** The buffers to send before the result of `take`. Empty unless there was a long text or a COPY. */
   takeAhead(): readonly Buffer[] {
     if (this.ahead.length === 0) return noBuffers;
     const taken = this.ahead;
@@ -67,8 +67,8 @@ export class FrontendMessages {
     return this.raw(content).end(at);
   }
 
-  /** The same without a copy: the content is kept until it is sent. */
-  copyPiece(content: Buffer): this {
+  /** Not copied: nobody may change it before it is sent. */
+  copyDataAsIs(content: Buffer): this {
     return this.byte(100)
       .int32(4 + content.length)
       .pushPieces([content]);

@@ -1,7 +1,8 @@
 // The pool of project sessions: a budget for those in use, a share for each project, and a bounded queue with a deadline.
 // Accounts that want sessions at the same time share fairly: a free one goes to the account that uses the fewest, and the last
 // ones of the budget only to accounts that use hardly any.
-// Opening a session costs a hundred times as much as a short statement, so idle sessions stay open while memory allows.
+// Opening a session costs a hundred times as much as a short statement, so idle sessions stay open while memory allows. Those that
+// have grown are closed soon: a new one needs less than half of their memory.
 // At the limit, the project that has been idle longest loses one.
 import { errors } from '../errors.ts';
 import type { Session } from './session.ts';
@@ -298,13 +299,16 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     pool: ProjectPool,
     isEnding: (session: Session, at: number) => boolean,
   ) => {
-    const ending = pool.idle.filter(isEnding);
-    if (ending.length === 0) return;
-    pool.idle = pool.idle.filter((session) => !ending.includes(session));
-    for (const session of ending) {
+    const staying: Session[] = [];
+    for (const [at, session] of pool.idle.splice(0).entries()) {
+      if (!isEnding(session, at)) {
+        staying.push(session);
+        continue;
+      }
       session.close();
       noteClosed(project, session);
     }
+    pool.idle.push(...staying);
   };
 
   const hasSessions = (account: AccountPool): boolean => {
@@ -318,7 +322,6 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     for (const [project, pool] of pools) {
       if (pool.usedAt < now - limits.idleMs) closeIdle(project, pool, isAny);
       else if (pool.usedAt < now - sweepMs) {
-        // A new session needs a third of the memory of one that has grown.
         closeIdle(project, pool, ({ hasGrown }) => hasGrown);
         // Beyond the budget, a project keeps one idle session for its next request, not all that a burst has opened.
         if (open > limits.budget) closeIdle(project, pool, (_session, at) => at > 0);

@@ -28,6 +28,8 @@ export class Session {
   readonly out = new FrontendMessages();
   readonly statements = new PreparedStatements(this.out);
   readonly settings = new ReportedSettings();
+  /** It has answered a question about the catalog, and its process keeps megabytes that it needed for it. */
+  hasGrown = false;
   private onClosed: () => void = () => {};
   private secret: Buffer = Buffer.alloc(0);
   /** Exchanges in flight, in order. The first one is being answered. */
@@ -37,8 +39,6 @@ export class Session {
   /** Waits for its turn to read. */
   private isResting = false;
   /** Bytes received since the last rest. */
-  /** It has answered a question about the catalog, for which its process keeps megabytes. */
-  hasGrown = false;
   private sinceRest = 0;
   /** Missing bytes of a row that is passed on in parts. */
   private rowLeft = 0;
@@ -130,7 +130,7 @@ export class Session {
       this.socket.write(bytes);
       return;
     }
-    // One system call for all of them.
+    // Together, so that PostgreSQL wakes up once.
     this.socket.cork();
     for (const piece of ahead) this.socket.write(piece);
     this.socket.write(bytes);

@@ -21,7 +21,7 @@ type Options = {
   changes?: boolean;
   /** The project's code that it may run after all writes nothing. */
   readOnly?: boolean;
-  /** PostgreSQL's process keeps megabytes for it: the session is closed soon after its last request. */
+  /** See `Session.hasGrown`. */
   grows?: boolean;
 };
 

@@ -17,7 +17,7 @@ export type CopyInput = Readonly<{
   text: string;
   /** Ends the transaction. */
   after: readonly Command[];
-  /** Must have its own time limit: the statement's clock is paused while waiting for it. */
+  /** A stream must have its own time limit: the statement's clock is paused while waiting for it. */
   source: CopySource;
   /** Turns PostgreSQL's error into the caller's. `hasBegun`: it came with or after the first row, not before. */
   explain(error: ServerError, hasBegun: boolean): RowhouseError;
@@ -67,7 +67,7 @@ export class CopyRows implements Stoppable {
   /** Returns the number of rows. Throws the caller's error; after a `StatementFailed` the session is usable. */
   async run(): Promise<number> {
     const status = await this.copy.run();
-    const { failure, sourceFailure, isSent, isComplete, tag } = this.copy;
+    const { failure, sourceFailure, isComplete, tag } = this.copy;
     this.keepGuard(failure === null);
     if (status === 'idle' && isComplete) return Number(tag.replace('COPY ', ''));
     if (status instanceof TooLargeError) {
@@ -77,8 +77,7 @@ export class CopyRows implements Stoppable {
       });
     }
     const broken = status instanceof Error ? status : failure?.severity !== 'ERROR' ? failure : null;
-    // The commit was sent, and its result is unknown.
-    if (broken && isSent) throw errors.outcomeUnknown(broken);
+    if (broken && this.copy.mayBeCommitted) throw errors.outcomeUnknown(broken);
     if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
     if (sourceFailure) throw asStatementFailed(sourceFailure.error, status);
     if (broken || status instanceof Error || !failure) throw errors.unavailable(broken ?? status);

@@ -228,7 +228,7 @@ export class ExclusiveSession {
 
   /**
    * `first`: in the same transaction; what the question sees is as it was after those. `last`: before it is committed.
-   * `changes`: it does not only look. `grows`: its process keeps megabytes for it.
+   * `changes`: it does not only look. `grows`: see `Session.hasGrown`.
    */
   ask(
     query: string,
@@ -296,6 +296,7 @@ export class ExclusiveSession {
   async copy(input: CopyInput, leaves: 'plain' | 'sequences' | 'rows'): Promise<number> {
     const copy = new CopyRows(this.session, input);
     this.deadline.follow(copy);
+    if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
     this.deadline.noteChange();
     if (leaves !== 'plain') this.effect = worstEffect(this.effect, 'rows');
     const wasPlain = this.isPlain;

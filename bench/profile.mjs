@@ -1,0 +1,159 @@
+// Where the CPU time of Q1 (one row by its key) goes, by perf: in one project, and spread evenly over many. Each statement wakes
+// another process of PostgreSQL then, and nothing that it needs is in the processor's caches.
+// npm run bench -- profile [--quick] [--projects 1,100] [--seconds 6] [--write]. Needs wrk and perf (Debian: linux-perf), and root.
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { statements } from './items.mjs';
+import { needTools, queryRequest, startService, stop, wrk } from './load.mjs';
+import { readOptions } from './options.mjs';
+import { report } from './report.mjs';
+
+const options = readOptions({
+  projects: { quick: [1, 10], full: [1, 100] },
+  seconds: { quick: 1, full: 6 },
+  connections: 32,
+});
+const { projects: sizes, seconds } = options;
+/** Samples a second on each core. Not a round number, so that it does not keep step with timers. */
+const frequency = 1999;
+const rowsEach = 1_000;
+needTools('wrk');
+if (spawnSync('perf', ['record', '-a', '-o', '/dev/null', '--', 'true']).status !== 0) {
+  console.log('profile: left out. perf is not installed, or may not record all processes of this machine.');
+  process.exit();
+}
+const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-profile-'));
+const service = await startService(folder);
+const profiles = [];
+
+try {
+  const projects = [];
+  for (const size of sizes) {
+    while (projects.length < size) projects.push(await makeProject(projects.length));
+    // Opens sessions, and compiles code.
+    ask(projects, 2 * seconds);
+    profiles.push(await record(projects));
+  }
+} finally {
+  await stop(service);
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function makeProject(number) {
+  const project = await service.makeProject(`Profiled ${number}`, 500);
+  await project.query('create table items (id bigint primary key, name text, price numeric(10,2))');
+  await project.query(
+    `insert into items select n, 'Item number ' || n, n / 100.0 from generate_series(1, ${rowsEach}) as n`,
+  );
+  return project;
+}
+
+function ask(projects, duration) {
+  const targets = projects.map(({ url, key }) => `{'${new URL(url).pathname}/query','${key}'}`);
+  return wrk(folder, `http://127.0.0.1:${service.port}`, {
+    before: `local projects = {${targets.join(',')}}`,
+    request: `local n = math.random(1, ${projects.length})
+  headers['x-api-key'] = projects[n][2]
+  ${queryRequest(statements.Q1, { highestId: rowsEach, target: 'projects[n][1]' })}`,
+    connections: options.connections,
+    seconds: duration,
+  });
+}
+
+/** The samples begin after the load and end before it. */
+async function record(projects) {
+  const file = path.join(folder, `${projects.length}.data`);
+  const args = ['record', '-a', '-F', String(frequency), '-o', file, '--', 'sleep', String(seconds)];
+  const perf = spawn('sh', ['-c', 'sleep 1; exec perf "$@"', 'perf', ...args], { stdio: 'ignore' });
+  const ended = once(perf, 'exit');
+  const { rate } = ask(projects, seconds + 3);
+  await ended;
+  return { size: projects.length, rate, samples: readSamples(file) };
+}
+
+/** As { part, symbol, count }. */
+function readSamples(file) {
+  const text = execFileSync(
+    'perf',
+    ['report', '-i', file, '--no-children', '-g', 'none', '-t', '\t', '-F', 'sample,comm,dso,sym'],
+    { encoding: 'utf8', maxBuffer: 1e8, stdio: ['ignore', 'pipe', 'ignore'] },
+  );
+  return text.split('\n').flatMap((line) => {
+    const [count, comm, dso, symbol] = line.split('\t').map((cell) => cell.trim());
+    if (!/^\d+$/.test(count) || !symbol) return [];
+    return [{ part: partOf(comm, dso), symbol: symbol.replace(/^\[.\] /, ''), count: Number(count) }];
+  });
+}
+
+function partOf(comm, dso) {
+  if (comm === 'swapper') return 'idle';
+  const where = dso.includes('kernel')
+    ? 'kernel'
+    : /^\[JIT\]|\.map$|^perf-/.test(dso)
+      ? 'compiled JavaScript'
+      : 'program';
+  if (comm === 'node') return where === 'program' ? 'service: Node.js and libraries' : `service: ${where}`;
+  if (comm === 'postgres') return `PostgreSQL: ${where}`;
+  return comm === 'wrk' ? 'wrk' : 'other processes';
+}
+
+/** Microseconds for each request. */
+function costOf({ rate, samples }, wanted) {
+  const count = samples.filter(wanted).reduce((sum, sample) => sum + sample.count, 0);
+  return (count * 1e6) / frequency / (rate * seconds);
+}
+
+const us = (value) => `${value.toFixed(1)} µs`;
+const parts = [
+  'service: Node.js and libraries',
+  'service: compiled JavaScript',
+  'service: kernel',
+  'PostgreSQL: program',
+  'PostgreSQL: kernel',
+  'wrk',
+  'other processes',
+  'idle',
+];
+const [first] = profiles;
+const last = profiles.at(-1);
+const grown = (side) => {
+  const symbols = new Set(
+    last.samples.filter(({ part }) => part.startsWith(side)).map(({ symbol }) => symbol),
+  );
+  return [...symbols]
+    .map((symbol) => {
+      const isIt = (sample) => sample.part.startsWith(side) && sample.symbol === symbol;
+      return { symbol, costs: [costOf(first, isIt), costOf(last, isIt)] };
+    })
+    .sort((a, b) => b.costs[1] - b.costs[0] - (a.costs[1] - a.costs[0]))
+    .slice(0, 8)
+    .map(({ symbol, costs }) => [side, symbol.slice(0, 70), ...costs.map(us)]);
+};
+const columns = profiles.map(({ size }) => `${size} ${size === 1 ? 'project' : 'projects'}`);
+report(
+  'profile',
+  ['CPU time of a request', ...columns],
+  [
+    ['requests a second', ...profiles.map(({ rate }) => rate.toFixed(0))],
+    ...parts.map((part) => [
+      part,
+      ...profiles.map((one) => us(costOf(one, (sample) => sample.part === part))),
+    ]),
+  ],
+  options.write,
+  {
+    tables: [
+      {
+        title: 'The functions that grow most',
+        header: ['', 'function', columns[0], columns.at(-1)],
+        rows: ['service', 'PostgreSQL'].flatMap(grown),
+      },
+    ],
+    notes: [
+      `perf record -a, ${frequency} samples a second on each core, ${options.connections} connections.`,
+    ],
+  },
+);
