@@ -44,9 +44,11 @@ try {
 
 async function makeProject(number) {
   const project = await service.makeProject(`Profiled ${number}`, 500);
-  await project.query('create table items (id bigint primary key, name text, price numeric(10,2))');
   await project.query(
-    `insert into items select n, 'Item number ' || n, n / 100.0 from generate_series(1, ${rowsEach}) as n`,
+    'create table items (id bigint primary key, name text, price numeric(10,2), in_stock boolean, tags jsonb, created_at timestamptz)',
+  );
+  await project.query(
+    `insert into items select n, 'Item number ' || n, n / 100.0, true, '{"color":"red"}', now() from generate_series(1, ${rowsEach}) as n`,
   );
   return project;
 }
