@@ -25,16 +25,21 @@ export const noteResponse: preParsingHookHandler = (request, reply, payload, don
   done(null, payload);
 };
 
-/** Of requests whose bodies are counted. */
-const memories = new WeakMap<FastifyRequest, BodyMemory>();
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Not in a WeakMap: V8 would keep the request, with its body, until a full garbage collection. null: it is not counted. */
+    bodyMemory: BodyMemory | null;
+  }
+}
 
 /** A caller who hangs up does not end the handler, which may still wait for its turn: until it ends, the body counts. */
 export function countWhileHandled(app: FastifyInstance): void {
+  app.decorateRequest('bodyMemory', null);
   app.addHook('onRoute', (route) => {
     const { handler } = route;
     route.handler = function (request, reply) {
       const handle = () => handler.call(this, request, reply);
-      return memories.get(request)?.countDuring(handle) ?? handle();
+      return request.bodyMemory?.countDuring(handle) ?? handle();
     };
   });
 }
@@ -83,7 +88,7 @@ export class BodyMemory {
   private releaseAtEnd(): void {
     const response = responses.get(this.request);
     if (!response) return;
-    memories.set(this.request, this);
+    this.request.bodyMemory = this;
     onResponseEnd(response, () => {
       this.isOver = true;
       if (!this.isHandled) this.release();
