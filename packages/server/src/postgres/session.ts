@@ -1,7 +1,8 @@
 // One connection to a project's database, under that project's role: the wire protocol without a driver. Rows are passed
-// on as bytes in the socket's buffer, never as JavaScript values. Sizes are checked before anything is stored or decoded.
+// on as bytes in the socket's buffer, never as JavaScript values.
 import type { Socket } from 'node:net';
 import { authenticateBy } from './authentication.ts';
+import { BackendMessages } from './backend-messages.ts';
 import { requestCancel } from './cancel-request.ts';
 import { connectMs, connectPlain, connectSecure, readBuffer } from './connect.ts';
 import type { Address } from './database.ts';
@@ -12,16 +13,8 @@ import { type Receiver, silent } from './receiver.ts';
 import { ReportedSettings } from './reported-settings.ts';
 import { readServerError } from './server-error.ts';
 import { RefusedError, StandbyError, TooLargeError } from './session-errors.ts';
-import { saysUnreplicated, UnreplicatedError } from './unreplicated.ts';
 
 export { type Receiver, RefusedError, silent, TooLargeError };
-
-const maxRowBytes = 128 * 1024 * 1024;
-/** Larger rows are passed on in parts. */
-const bufferedRowBytes = 128 * 1024;
-const maxOtherBytes = 1024 * 1024;
-/** Longer notices are skipped. The one that is looked for is much shorter. */
-const maxNoticeBytes = 4096;
 
 export class Session {
   pid = 0;
@@ -34,20 +27,17 @@ export class Session {
   private secret: Buffer = Buffer.alloc(0);
   /** Exchanges in flight, in order. The first one is being answered. */
   private readonly receivers: Receiver[] = [];
-  private isHeld = false;
+  private readonly messages = new BackendMessages({
+    message: (type, bytes, start, end) => this.dispatch(type, bytes, start, end),
+    takesRowParts: () => this.receivers[0]?.rowPart !== undefined,
+    rowPart: (bytes, start, end, left) => this.receivers[0]?.rowPart?.(bytes, start, end, left),
+  });
   private isPaused = false;
   /** Waits for its turn to read. */
   private isResting = false;
   /** Bytes received since the last rest. */
   private sinceRest = 0;
-  /** Missing bytes of a row that is passed on in parts. */
-  private rowLeft = 0;
-  /** The beginning of an incomplete message, and how many bytes are needed to continue. */
-  private partial: Buffer[] = [];
-  private partialBytes = 0;
-  private needed = 5;
   private isUnsent = false;
-  private skipBytes = 0;
   private failure: Error | null = null;
   private readonly socket: Socket;
   private readonly address: Address;
@@ -143,19 +133,23 @@ export class Session {
   }
 
   get isOnHold(): boolean {
-    return this.isHeld;
+    return this.messages.isHeld;
   }
 
   /** Passes on nothing until `carryOn`: the receiver has to look something up first. */
   hold(): void {
-    this.isHeld = true;
+    this.messages.isHeld = true;
     this.socket.pause();
   }
 
   carryOn(): void {
-    this.isHeld = false;
+    this.messages.isHeld = false;
     this.resumeReading();
-    this.readPartial();
+    try {
+      this.messages.readHeld();
+    } catch (error) {
+      this.fail(error as Error);
+    }
   }
 
   /** Backpressure: PostgreSQL stops sending when its socket buffer is full. */
@@ -170,12 +164,16 @@ export class Session {
   }
 
   private resumeReading(): void {
-    if (!this.isPaused && !this.isHeld && !this.isResting) this.socket.resume();
+    if (!this.isPaused && !this.messages.isHeld && !this.isResting) this.socket.resume();
   }
 
   /** A read that fills the buffer is followed by more. Without a rest, Node.js would read on without end. */
   private take(bytes: Buffer, sinceRest: number): void {
-    this.receive(bytes);
+    try {
+      this.messages.read(bytes);
+    } catch (error) {
+      this.fail(error as Error);
+    }
     if (sinceRest < readBuffer.length || this.failure) return;
     this.sinceRest = 0;
     this.socket.pause();
@@ -201,6 +199,7 @@ export class Session {
     if (this.failure) return;
     const failure = new Error('The connection was closed.');
     this.failure = failure;
+    this.messages.end();
     this.onClosed();
     this.out.terminate();
     this.socket.end(this.out.take());
@@ -247,105 +246,8 @@ export class Session {
     this.failure = error;
     this.onClosed();
     this.socket.destroy();
-    this.partial = [];
-    this.partialBytes = 0;
-    this.rowLeft = 0;
+    this.messages.end();
     for (const receiver of this.receivers.splice(0)) receiver.lost(error);
-  }
-
-  /** Complete messages are read in place. An incomplete one is assembled once. */
-  private receive(bytes: Buffer): void {
-    let at = 0;
-    if (this.skipBytes > 0) {
-      at = Math.min(this.skipBytes, bytes.length);
-      this.skipBytes -= at;
-    }
-    if (this.rowLeft > 0) {
-      const end = Math.min(bytes.length, at + this.rowLeft);
-      this.passOnSafely(bytes, at, end);
-      at = end;
-    }
-    while (this.partialBytes > 0 && !this.isHeld) {
-      const missing = this.needed - this.partialBytes;
-      if (bytes.length - at < missing) break;
-      this.partial.push(bytes.subarray(at, at + missing));
-      this.partialBytes += missing;
-      at += missing;
-      this.readPartial();
-    }
-    if (at === bytes.length || this.failure) return;
-    if (this.partialBytes === 0 && !this.isHeld) this.readSafely(bytes, at);
-    else this.appendPartial(bytes, at);
-  }
-
-  private readPartial(): void {
-    if (this.partialBytes === 0) return;
-    const bytes = Buffer.concat(this.partial, this.partialBytes);
-    this.partial = [];
-    this.partialBytes = 0;
-    this.readSafely(bytes, 0);
-  }
-
-  private readSafely(bytes: Buffer, start: number): void {
-    try {
-      this.readMessages(bytes, start);
-    } catch (error) {
-      this.fail(error as Error);
-    }
-  }
-
-  private passOnSafely(bytes: Buffer, start: number, end: number): void {
-    try {
-      this.passOn(bytes, start, end);
-    } catch (error) {
-      this.fail(error as Error);
-    }
-  }
-
-  private passOn(bytes: Buffer, start: number, end: number): void {
-    this.rowLeft -= end - start;
-    this.receivers[0]?.rowPart?.(bytes, start, end, this.rowLeft);
-  }
-
-  private readMessages(bytes: Buffer, start: number): void {
-    let at = start;
-    while (at < bytes.length && !this.failure) {
-      if (this.isHeld || bytes.length - at < 5) return this.startPartial(bytes, at, 5);
-      const type = bytes[at] as number;
-      const size = bytes.readInt32BE(at + 1);
-      const end = at + 1 + size;
-      // A notice can have any size, so a long one is skipped without being buffered.
-      if (type === 78 && end > bytes.length && size > maxNoticeBytes) {
-        this.skipBytes = end - bytes.length;
-        return;
-      }
-      if (end > bytes.length) {
-        const isRow = type === 68 || type === 100;
-        if (size > (isRow ? maxRowBytes : maxOtherBytes)) {
-          throw new TooLargeError(type);
-        }
-        if (isRow && size > bufferedRowBytes && this.receivers[0]?.rowPart) {
-          this.rowLeft = size - 4;
-          return this.passOn(bytes, at + 5, bytes.length);
-        }
-        return this.startPartial(bytes, at, 1 + size);
-      }
-      if (type !== 78) this.dispatch(type, bytes, at + 5, end);
-      else if (size <= maxNoticeBytes && saysUnreplicated(bytes.subarray(at + 5, end)))
-        throw new UnreplicatedError();
-      at = end;
-    }
-  }
-
-  private startPartial(bytes: Buffer, at: number, needed: number): void {
-    this.needed = needed;
-    this.appendPartial(bytes, at);
-  }
-
-  /** Copies the bytes: the next read overwrites this memory. */
-  private appendPartial(bytes: Buffer, at: number): void {
-    this.partial.push(Buffer.from(bytes.subarray(at)));
-    this.partialBytes += bytes.length - at;
   }
 
   private dispatch(type: number, bytes: Buffer, start: number, end: number): void {
