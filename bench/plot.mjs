@@ -7,11 +7,15 @@ const colours = ['#2f81f7', '#d9730d', '#2da44e', '#bf4bc8', '#c93c37', '#0f9da8
 const ink = '#7d8590';
 const font = 'font-family="system-ui, sans-serif"';
 
-/** Writes bench/plots/<name>.svg and returns its path relative to RESULTS.md. */
+/** Draws bench/plots/<name>.svg and returns its path relative to RESULTS.md. */
 export function writePlot(name, plot) {
+  return writeDrawing(name, plot.bars ? drawBars(plot) : drawLines(plot));
+}
+
+export function writeDrawing(name, drawing) {
   const folder = path.join(import.meta.dirname, 'plots');
   mkdirSync(folder, { recursive: true });
-  writeFileSync(path.join(folder, `${name}.svg`), plot.bars ? drawBars(plot) : drawLines(plot));
+  writeFileSync(path.join(folder, `${name}.svg`), drawing);
   return `plots/${name}.svg`;
 }
 
@@ -120,15 +124,15 @@ function axisOf(given, values) {
   return { label, ticks, place: (value) => Math.max(0, value) / ticks.at(-1) };
 }
 
-function svg(width, height, title, parts) {
+export function svg(width, height, title, parts) {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${escaped(title)}">
 ${parts.join('\n')}
 </svg>
 `;
 }
 
-function text(x, y, content, { anchor = 'start', size = 12, weight = 400 } = {}) {
-  return `<text x="${round(x)}" y="${round(y)}" ${font} font-size="${size}" font-weight="${weight}" text-anchor="${anchor}" fill="${ink}">${escaped(content)}</text>`;
+export function text(x, y, content, { anchor = 'start', size = 12, weight = 400, colour = ink } = {}) {
+  return `<text x="${round(x)}" y="${round(y)}" ${font} font-size="${size}" font-weight="${weight}" text-anchor="${anchor}" fill="${colour}">${escaped(content)}</text>`;
 }
 
 function line([fromX, fromY], [toX, toY], { colour = ink, faint = false }) {
@@ -142,11 +146,11 @@ function shortNumber(value) {
   return String(Number(value.toPrecision(3)));
 }
 
-function round(value) {
+export function round(value) {
   return Number(value.toFixed(1));
 }
 
-function escaped(content) {
+export function escaped(content) {
   const names = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
   // XML allows no control characters, not even as references.
   return [...String(content)]

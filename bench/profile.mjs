@@ -6,9 +6,11 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { drawFlame, foldStacks } from './flame.mjs';
 import { statements } from './items.mjs';
 import { needTools, queryRequest, startService, stop, wrk } from './load.mjs';
 import { readOptions } from './options.mjs';
+import { writeDrawing } from './plot.mjs';
 import { report } from './report.mjs';
 
 const options = readOptions({
@@ -26,7 +28,8 @@ if (spawnSync('perf', ['record', '-a', '-o', '/dev/null', '--', 'true']).status 
   process.exit();
 }
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-profile-'));
-const service = await startService(folder);
+// V8 tells perf the names of compiled functions.
+const service = await startService(folder, undefined, { NODE_OPTIONS: '--perf-basic-prof-only-functions' });
 const profiles = [];
 
 try {
@@ -40,6 +43,7 @@ try {
 } finally {
   await stop(service);
   rmSync(folder, { recursive: true, force: true });
+  rmSync(`/tmp/perf-${service.pid}.map`, { force: true });
 }
 
 async function makeProject(number) {
@@ -68,12 +72,12 @@ function ask(projects, duration) {
 /** The samples begin after the load and end before it. */
 async function record(projects) {
   const file = path.join(folder, `${projects.length}.data`);
-  const args = ['record', '-a', '-F', String(frequency), '-o', file, '--', 'sleep', String(seconds)];
+  const args = ['record', '-a', '-g', '-F', String(frequency), '-o', file, '--', 'sleep', String(seconds)];
   const perf = spawn('sh', ['-c', 'sleep 1; exec perf "$@"', 'perf', ...args], { stdio: 'ignore' });
   const ended = once(perf, 'exit');
   const { rate } = ask(projects, seconds + 3);
   await ended;
-  return { size: projects.length, rate, samples: readSamples(file) };
+  return { size: projects.length, rate, samples: readSamples(file), stacks: readStacks(file) };
 }
 
 /** As { part, symbol, count }. */
@@ -88,6 +92,15 @@ function readSamples(file) {
     if (!/^\d+$/.test(count) || !symbol) return [];
     return [{ part: partOf(comm, dso), symbol: symbol.replace(/^\[.\] /, ''), count: Number(count) }];
   });
+}
+
+/** Of the service and PostgreSQL. */
+function readStacks(file) {
+  const text = execFileSync('perf', ['script', '-i', file, '-F', 'comm,ip,sym'], {
+    ...{ encoding: 'utf8', maxBuffer: 1e9, stdio: ['ignore', 'pipe', 'ignore'] },
+  });
+  const names = { node: 'service', postgres: 'PostgreSQL' };
+  return foldStacks(text, (command) => names[command] ?? null);
 }
 
 function partOf(comm, dso) {
@@ -134,6 +147,11 @@ const grown = (side) => {
     .slice(0, 8)
     .map(({ symbol, costs }) => [side, symbol.slice(0, 70), ...costs.map(us)]);
 };
+const draw = ({ size, stacks }) =>
+  writeDrawing(
+    `profile-${size}`,
+    drawFlame(`CPU time of Q1 by stack, ${size} ${size === 1 ? 'project' : 'projects'}`, stacks),
+  );
 const columns = profiles.map(({ size }) => `${size} ${size === 1 ? 'project' : 'projects'}`);
 report(
   'profile',
@@ -154,8 +172,9 @@ report(
         rows: ['service', 'PostgreSQL'].flatMap(grown),
       },
     ],
+    plots: options.write ? profiles.map(draw) : [],
     notes: [
-      `perf record -a, ${frequency} samples a second on each core, ${options.connections} connections.`,
+      `perf record -a -g, ${frequency} samples a second on each core, ${options.connections} connections.`,
     ],
   },
 );

@@ -9,7 +9,9 @@ import { RowhouseError } from '../../errors.ts';
 import type { Session } from '../../postgres/session.ts';
 import { queryOne } from '../exchange/query-one.ts';
 import { toArrayText } from '../json/array-text.ts';
-import { fullCheck, quickCheck } from '../statement/reachable-code.ts';
+import { harmlessFunctions } from '../statement/harmless-functions.ts';
+import { fullCheck, leastCheck, quickCheck } from '../statement/reachable-code.ts';
+import type { Reached } from '../statement/references.ts';
 import type { Statement } from '../statement/statement.ts';
 
 export type StatementProfile = {
@@ -34,8 +36,8 @@ export type StatementProfile = {
 type ProjectProfiles = {
   profiles: Map<Statement, StatementProfile>;
   changes: number;
-  /** The project seems to have code of its own, so the full check is necessary. */
-  hasCode: boolean;
+  /** The cheapest check that can answer for its reads, as far as is known. */
+  check: 'least' | 'quick' | 'full';
   /** Until then something is known about at least one of its statements. */
   knownUntil: number;
   /** Until then the project is known to have no function, operator or cast of its own, so no statement can run code. */
@@ -81,8 +83,8 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
     const known = projects.get(projectId);
     if (known) return known;
     const never = Number.NEGATIVE_INFINITY;
-    const project = {
-      ...{ profiles: new Map(), changes: 0, schemaChanges: 0, changing: 0, hasCode: false, trustedMs },
+    const project: ProjectProfiles = {
+      ...{ check: 'least', profiles: new Map(), changes: 0, schemaChanges: 0, changing: 0, trustedMs },
       ...{ knownUntil: never, codelessUntil: never, suspectUntil: never },
     };
     projects.set(projectId, project);
@@ -95,7 +97,7 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
     project.knownUntil = Number.NEGATIVE_INFINITY;
     if (cause) cause.ownChanges++;
     if (by === 'schema') {
-      project.hasCode = false;
+      project.check = 'least';
       project.schemaChanges++;
       project.codelessUntil = Number.NEGATIVE_INFINITY;
     }
@@ -197,8 +199,26 @@ export async function know(profile: StatementProfile, session: Session): Promise
   await (profile.asking ?? askCatalog(profile, session));
 }
 
+type Ask = (statement: Statement, reached: Reached, session: Session) => Promise<string | null>;
+const ask: Record<ProjectProfiles['check'], Ask> = {
+  least: (_statement, { relations, types, functions }, session) => {
+    const unknown = functions.filter((name) => !harmlessFunctions.has(name));
+    return queryOne(session, leastCheck, [relations, types, unknown].map(toArrayText));
+  },
+  quick: (_statement, reached, session) => queryOne(session, quickCheck, namesIn(reached)),
+  full: ({ isRead, changes }, reached, session) => {
+    const purposes = isRead ? ['read'] : changes ? ['read', 'insert', 'change'] : ['read', 'insert'];
+    const more = [reached.operators, reached.collations, purposes].map(toArrayText);
+    return queryOne(session, fullCheck, [...namesIn(reached), ...more]);
+  },
+};
+
+function namesIn({ relations, shadowed, functions, types }: Reached): string[] {
+  return [relations, shadowed, functions, types].map(toArrayText);
+}
+
 function askCatalog(profile: StatementProfile, session: Session): Promise<void> | null {
-  const { reached, isProven, isRead, changes: isChange } = profile.statement;
+  const { reached, isProven, isRead } = profile.statement;
   if (isProven || reached === null || profile.isDistrusted) return null;
   const now = performance.now();
   if (now < profile.askFrom) return null;
@@ -206,25 +226,23 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
   const { project } = profile;
   const { schemaChanges } = project;
   const before = changesOf(profile);
-  const isQuick = isRead && !project.hasCode;
-  const named = [reached.relations, reached.shadowed, reached.functions, reached.types].map(toArrayText);
-  const purposes = isRead ? ['read'] : isChange ? ['read', 'insert', 'change'] : ['read', 'insert'];
-  const moreNames = [reached.operators, reached.collations, purposes].map(toArrayText);
-  const check = isQuick
-    ? queryOne(session, quickCheck, named)
-    : queryOne(session, fullCheck, [...named, ...moreNames]);
-  const asking = check.then(
+  const check = !isRead
+    ? 'full'
+    : project.check === 'least' && reached.shadowed.length > 0
+      ? 'quick'
+      : project.check;
+  const asking = ask[check](profile.statement, reached, session).then(
     (answer) => {
       profile.asking = null;
       if (answer === 'false') profile.wasPlain = false;
       // Without code in the project, statements that ran meanwhile have not changed tables through code.
-      const isCodeless = isQuick && answer === 'true' && project.schemaChanges === schemaChanges;
+      const isCodeless = check !== 'full' && answer === 'true' && project.schemaChanges === schemaChanges;
       if (isCodeless) project.codelessUntil = now + project.trustedMs();
       // A change meanwhile may concern the objects that were checked. Runs of this very statement do not count: the
       // answer is about what they can have done. Otherwise a busy statement would never be known again.
       if (!isUnchangedSince(profile, before) && !isCodeless) return;
       if (answer === 'code') {
-        project.hasCode = true;
+        project.check = check === 'least' ? 'quick' : 'full';
         profile.askFrom = now;
         return;
       }
