@@ -23,7 +23,7 @@ import {
   wrk,
 } from './load.mjs';
 import { readOptions } from './options.mjs';
-import { memoryMb, withCpuMs } from './processes.mjs';
+import { kernelMs, memoryMb, withCpuMs } from './processes.mjs';
 import { range, report } from './report.mjs';
 
 const options = readOptions({
@@ -115,7 +115,7 @@ end`,
 const targetOf = ({ slug }) => `${root}/projects/${slug}/query`;
 
 /** Q1 in one project per request, with the project's key or with `key` for all. */
-function ask(projects, spread, { key, address = url, target = targetOf } = {}) {
+function ask(projects, spread, { key, address = url, target = targetOf, duration = seconds } = {}) {
   const [prelude, pick] = spreads[spread](projects.length);
   return wrk(folder, address, {
     before: `${prelude}
@@ -124,7 +124,7 @@ local projects = {${projects.map((project) => `{'${target(project)}','${project.
   headers['x-api-key'] = ${key ? `'${key}'` : 'projects[n][2]'}
   ${queryRequest(sql, { highestId: rowsEach, target: 'projects[n][1]' })}`,
     connections: options.connections,
-    seconds,
+    seconds: duration,
   });
 }
 
@@ -169,35 +169,47 @@ async function limitOf(clients) {
   return pgbench(folder, await superuserUrl(data, `p_${project.id}`), sql, load).rate;
 }
 
-/**
- * The obvious program with a pool for each of these databases. Not in turns with ours: PostgreSQL has no room for the
- * connections of both, so the service is started again before.
- */
-async function obviousOf(projects) {
-  await installation.stop();
-  await installation.start();
+/** The obvious program with a pool for each of these databases, warmed up. `ask` measures it like ours. */
+async function openObvious(projects) {
   const port = String(installation.port + 1);
   const env = { SERVER_URL: await superuserUrl(data), PORT: port };
-  const obvious = await start('bench/peers/obvious/many.mjs', env, /ready/);
+  const program = await start('bench/peers/obvious/many.mjs', env, /ready/);
+  const ids = new Map(await idsOf());
+  const address = `http://127.0.0.1:${port}`;
+  const target = ({ slug }) => `/p_${ids.get(slug)}/query`;
+  await warmUp(projects, (project) => address + target(project));
+  return {
+    ask: (spread, duration) => ask(projects, spread, { address, target, duration }),
+    close: () => stop(program),
+  };
+}
+
+/** PostgreSQL has room for the connections of both: one or two for each project of ours, two of the other's. */
+const inTurnsUpTo = 1_000;
+
+/** With more projects, not in turns: the service is started again before. */
+async function obviousAlone(projects) {
+  await installation.stop();
+  await installation.start();
+  const obvious = await openObvious(projects);
   try {
-    const ids = new Map(await idsOf());
-    const address = `http://127.0.0.1:${port}`;
-    const target = ({ slug }) => `/p_${ids.get(slug)}/query`;
-    await warmUp(projects, (project) => address + target(project));
-    const measure = (spread) =>
-      median(Array.from({ length: repeats }, () => ask(projects, spread, { address, target }).rate));
-    return { even: measure('even'), zipf: measure('zipf') };
+    const rates = (spread) => Array.from({ length: repeats }, () => obvious.ask(spread, seconds).rate);
+    return { even: rates('even'), zipf: rates('zipf') };
   } finally {
-    await stop(obvious);
+    await obvious.close();
   }
 }
 
-/** Runs all in turns, and compares them to the first of `runs`. The first turn is not counted. */
+/** Runs all in turns, and compares them to the first of `runs`. Neither the first turn nor the first second of each is counted. */
 function inTurns(runs) {
   const measured = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
   for (let turn = -1; turn < repeats; turn++)
     for (const [name, run] of Object.entries(runs)) {
-      const result = withCpuMs(installation.pid(), installation.postmaster(), run);
+      // What is known about a statement expires while the others have their turns.
+      run(1);
+      const kernelBefore = kernelMs();
+      const result = withCpuMs(installation.pid(), installation.postmaster(), () => run(seconds));
+      result.kernel = (kernelMs() - kernelBefore) / (seconds * 1000);
       if (turn >= 0) measured[name].push(result);
     }
   const [first] = Object.values(measured);
@@ -206,10 +218,12 @@ function inTurns(runs) {
     const byRate = [...results].sort((a, b) => a.rate - b.rate);
     return {
       name,
+      rates: rates(results),
       rate: median(rates(results)),
       ratio: ratio(rates(results), rates(first)),
       spread: range(rates(results), 0),
       middle: byRate[Math.floor(byRate.length / 2)],
+      kernel: median(results.map(({ kernel }) => kernel)),
       cpu: ['own', 'postgres'].map((part) =>
         Math.round(
           (results.reduce((sum, result) => sum + result[part], 0) * 1000) /
@@ -220,7 +234,7 @@ function inTurns(runs) {
   });
 }
 
-function rowOf(what, { rate, ratio: against, spread, middle, cpu }, goal = '') {
+function rowOf(what, { rate, ratio: against, spread, middle, cpu, kernel }, goal = '') {
   // If the machine did nothing but PostgreSQL's part of each request.
   const most = ((availableParallelism() * 1e6) / cpu[1]).toFixed(0);
   return [
@@ -232,6 +246,7 @@ function rowOf(what, { rate, ratio: against, spread, middle, cpu }, goal = '') {
     latency(middle),
     `${cpu.join(' + ')} µs`,
     most,
+    `${(kernel * 100).toFixed(0)} %`,
   ];
 }
 
@@ -268,12 +283,18 @@ async function growProjects() {
     // This process was blocked while pgbench ran: only now it learns which connections ended with the previous service.
     await sleep(100);
     await warmUp(some);
-    const results = inTurns({
-      one: () => ask(some.slice(0, 1), 'even'),
-      even: () => ask(some, 'even'),
-      zipf: () => ask(some, 'zipf'),
-      account: () => ask(some, 'even', { key: account }),
+    const obvious = size <= inTurnsUpTo ? await openObvious(some) : null;
+    const measured = inTurns({
+      one: (duration) => ask(some.slice(0, 1), 'even', { duration }),
+      even: (duration) => ask(some, 'even', { duration }),
+      ...(obvious && { obviousEven: (duration) => obvious.ask('even', duration) }),
+      zipf: (duration) => ask(some, 'zipf', { duration }),
+      ...(obvious && { obviousZipf: (duration) => obvious.ask('zipf', duration) }),
+      account: (duration) => ask(some, 'even', { key: account, duration }),
     });
+    await obvious?.close();
+    const results = measured.filter(({ name }) => !name.startsWith('obvious'));
+    await sleep(1_000);
     const afterLoad = memoryMb(installation.pid(), installation.postmaster());
     for (const result of results) {
       const goal = goals[result.name]?.[size];
@@ -283,12 +304,15 @@ async function growProjects() {
     const mb = ({ service: own, postgres }) => `${own.toFixed(0)} / ${postgres.toFixed(0)} MB`;
     states.push([size, ...[startMs, crashMs].map((ms) => `${ms.toFixed(0)} ms`), mb(atStart), mb(afterLoad)]);
     points.state.push({ size, startMs, crashMs, atStart, afterLoad });
-    const obvious = await obviousOf(some);
-    const times = ['even', 'zipf'].flatMap((spread) => {
-      const { rate } = results.find(({ name }) => name === spread);
-      return [obvious[spread].toFixed(0), (rate / obvious[spread]).toFixed(1)];
-    });
-    beside.push([size, ...times, '≥ 3']);
+    const ratesOf = (name) => measured.find((result) => result.name === name)?.rates;
+    const others = obvious
+      ? { even: ratesOf('obviousEven'), zipf: ratesOf('obviousZipf') }
+      : await obviousAlone(some);
+    const times = ['even', 'zipf'].flatMap((spread) => [
+      median(others[spread]).toFixed(0),
+      ratio(ratesOf(spread), others[spread]).toFixed(1),
+    ]);
+    beside.push([size, obvious ? 'yes' : 'no', ...times, '≥ 3']);
   }
 }
 
@@ -310,11 +334,11 @@ async function growRows() {
       'GET',
       `/projects/${slug}/tables/${table}?limit=50&page=${middle}`,
     );
-    const page = (more) => () =>
+    const page = (more) => (duration) =>
       wrk(folder, url, {
         request: `return wrk.format('GET', '${root}/projects/${slug}/tables/${table}?limit=50${more}', { ['x-api-key'] = '${key}' })`,
         connections: options.connections,
-        seconds,
+        seconds: duration,
       });
     runs.first[count] = page('');
     runs.deep[count] = page(`&cursor=${cursor}`);
@@ -346,6 +370,7 @@ report(
     'p50 / p99 ms',
     'CPU per request: ours + PostgreSQL',
     'upper limit by PostgreSQL’s part /s',
+    'kernel threads, of a core',
   ],
   speeds,
   options.write,
@@ -363,8 +388,16 @@ report(
         rows: states,
       },
       {
-        title: 'The obvious program with a pool of two connections for each database, not in turns with ours',
-        header: ['projects', 'evenly /s', 'ours ×', "by Zipf's law /s", 'ours ×', 'goal'],
+        title: 'The obvious program with a pool of two connections for each database',
+        header: [
+          'projects',
+          'in turns with ours',
+          'evenly /s',
+          'ours ×',
+          "by Zipf's law /s",
+          'ours ×',
+          'goal',
+        ],
         rows: beside,
       },
       {

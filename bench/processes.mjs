@@ -65,10 +65,21 @@ function stolenMs() {
 
 /** CPU time of both in milliseconds, including children that have ended. */
 export function cpuMs(service, postmaster) {
-  return ofBoth(service, postmaster, (pid) => {
-    const fields = read(pid, 'stat').split(') ')[1]?.split(' ') ?? [];
-    return sum(fields.slice(11, 15).map(Number)) * 10;
-  });
+  return ofBoth(service, postmaster, cpuMsOf);
+}
+
+/**
+ * CPU time of the kernel's own threads in milliseconds. Those that compact, move or sample pages have the more to do, the more
+ * processes share a page.
+ */
+export function kernelMs() {
+  return sum(familyOf(kernel).map(cpuMsOf));
+}
+const kernel = 2;
+
+function cpuMsOf(pid) {
+  const fields = read(pid, 'stat').split(') ')[1]?.split(' ') ?? [];
+  return sum(fields.slice(11, 15).map(Number)) * 10;
 }
 
 /** PostgreSQL may be a child of the service. `service` is null if there is no service. */

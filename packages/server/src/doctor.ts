@@ -6,6 +6,7 @@ import { accountKeyProblem, operatorKeyProblem } from './accounts/first-account.
 import { examineBackups, examineDrills } from './backups/examine.ts';
 import { type Check, ok, problem, warning } from './check.ts';
 import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
+import { checkHugePages } from './doctor-huge-pages.ts';
 import { checkProjects, checkServer } from './doctor-projects.ts';
 import { examineServers } from './doctor-servers.ts';
 import { binariesPackage, findBinaries, missingLinks, probeBinaries } from './engine/binaries.ts';
@@ -26,7 +27,7 @@ type Installation = { config: Config; cluster: string; owner: ReturnType<typeof 
 
 type Examination = {
   check: string;
-  look: (installation: Installation) => Check | Promise<Check | Check[]>;
+  look: (installation: Installation) => Check | Check[] | Promise<Check | Check[]>;
   /** Only with the embedded PostgreSQL, or only with an external server. */
   only?: 'embedded' | 'external';
   /** It reads the data folder, so that it is skipped if the folder cannot be used. */
@@ -50,6 +51,7 @@ const examinations: Examination[] = [
   { check: 'cluster', look: checkCluster, inside: true, only: 'embedded' },
   { check: 'left over', look: checkLeftOver, inside: true, only: 'embedded' },
   { check: 'projects', look: checkProjects, inside: true, only: 'embedded' },
+  { check: 'huge pages', look: checkHugePages, inside: true, only: 'embedded' },
   { check: 'PostgreSQL', look: checkServer, only: 'external' },
   { check: 'servers', look: ({ config }) => examineServers(config), inside: true },
   { check: 'backups', look: ({ config }) => examineBackups(config), inside: true },
