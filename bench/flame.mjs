@@ -3,8 +3,8 @@
 import { escaped, round, svg, text } from './plot.mjs';
 
 /**
- * A tree of { name, count, children }, from the output of `perf script -F comm,ip,sym`. The first row are the commands, or what
- * `nameOf` makes of them; null leaves a command out.
+ * A tree of { name, count, children }, from the output of `perf script -F comm,ip,sym`. The first row has the commands, or what
+ * `nameOf` returns for them; null leaves a command out.
  */
 export function foldStacks(script, nameOf = (command) => command) {
   const root = { name: 'all', count: 0, children: new Map() };
@@ -24,10 +24,22 @@ export function foldStacks(script, nameOf = (command) => command) {
   return root;
 }
 
-/** Without its address and offset. */
+/** Without its address. */
 function functionOf(line) {
-  const name = line.trim().replace(/^[0-9a-f]+ /, '');
-  return name.replace(/\+0x[0-9a-f]+.*$/, '').replace(/\(.*/s, '') || '[unknown]';
+  return cleanName(line.trim().replace(/^[0-9a-f]+ /, ''));
+}
+
+/** Without parameters, offset, and the folder of the installation. V8 marks its functions with JS and how they are compiled. */
+export function cleanName(symbol) {
+  return (
+    symbol
+      .replace(/^JS:[*^~+]? ?/, '')
+      .replace(/(file:\/\/)?\/\S*\/(packages|node_modules)\//, '')
+      .replaceAll('(anonymous namespace)::', '')
+      .replace(/\+0x[0-9a-f]+.*$/, '')
+      .replace(/\(.*/s, '')
+      .trim() || '[unknown]'
+  );
 }
 
 const [width, rowHeight, top] = [1200, 17, 40];

@@ -7,11 +7,12 @@ const colours = ['#2f81f7', '#d9730d', '#2da44e', '#bf4bc8', '#c93c37', '#0f9da8
 const ink = '#7d8590';
 const font = 'font-family="system-ui, sans-serif"';
 
-/** Draws bench/plots/<name>.svg and returns its path relative to RESULTS.md. */
+/** Draws bench/plots/<name>.svg. */
 export function writePlot(name, plot) {
   return writeDrawing(name, plot.bars ? drawBars(plot) : drawLines(plot));
 }
 
+/** Returns the path relative to RESULTS.md. */
 export function writeDrawing(name, drawing) {
   const folder = path.join(import.meta.dirname, 'plots');
   mkdirSync(folder, { recursive: true });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { cleanName, drawFlame, foldStacks } from './flame.mjs';
 import { drawBars, drawLines } from './plot.mjs';
 
 /** Every tag is closed in its order, every attribute quoted, every & begins a reference. */
@@ -86,5 +87,52 @@ describe('plots', () => {
   it('are well-formed without data', () => {
     expect(problemOf(drawLines({ title: 't', x: 'x', y: { label: 'y', log: true }, series: [] }))).toBe(null);
     expect(problemOf(drawBars({ title: 't', x: 'x', bars: [] }))).toBe(null);
+  });
+});
+
+describe('flame graphs', () => {
+  const script = `node
+\tffffffff81 do_syscall_64+0x1
+\t    7f0001 uv__write
+\t    7f0002 JS:*send file:///home/me/rowhouse/packages/server/dist/postgres/session.js:84:7
+
+node
+\t    7f0002 JS:*send file:///home/me/rowhouse/packages/server/dist/postgres/session.js:84:7
+
+sshd
+\t    7f0003 main
+`;
+
+  it('count samples by stack, from the outermost function on', () => {
+    const { count, children } = foldStacks(script, (command) => (command === 'node' ? 'service' : null));
+    expect([count, [...children.keys()]]).toEqual([2, ['service']]);
+    const [send] = children.get('service').children.values();
+    expect([send.name, send.count]).toEqual(['send server/dist/postgres/session.js:84:7', 2]);
+    const [write] = send.children.values();
+    expect([write.name, write.count, [...write.children.keys()]]).toEqual([
+      'uv__write',
+      1,
+      ['do_syscall_64'],
+    ]);
+  });
+
+  it('show functions as wide as their part of the samples, in well-formed XML', () => {
+    const svg = drawFlame(nasty, foldStacks(script));
+    expect(problemOf(svg)).toBe(null);
+    const [, wide] = /<title>uv__write, 33.3 %<\/title><rect x="[\d.]+" y="\d+" width="([\d.]+)"/.exec(svg);
+    expect(Number(wide)).toBeCloseTo(400, 0);
+    expect(problemOf(drawFlame('none', foldStacks('')))).toBe(null);
+  });
+
+  it('name functions without folders, parameters and offsets', () => {
+    expect(cleanName('v8::internal::(anonymous namespace)::Invoke(v8::internal::Isolate*, int)')).toBe(
+      'v8::internal::Invoke',
+    );
+    expect(cleanName('JS:^query /srv/app/node_modules/pg/lib/client.js:668:8')).toBe(
+      'query pg/lib/client.js:668:8',
+    );
+    expect(cleanName('JS:*processTimers node:internal/timers:504:25')).toBe(
+      'processTimers node:internal/timers:504:25',
+    );
   });
 });

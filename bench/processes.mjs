@@ -69,11 +69,11 @@ export function cpuMs(service, postmaster) {
 }
 
 /**
- * CPU time of the kernel's own threads in milliseconds. Those that compact, move or sample pages have the more to do, the more
- * processes share a page.
+ * CPU time of the kernel's own threads in milliseconds. Some of them move pages, or look which ones are used: the more processes
+ * share a page, the longer that takes. 0 in a container, which does not see them.
  */
 export function kernelMs() {
-  return sum(familyOf(kernel).map(cpuMsOf));
+  return read(kernel, 'comm').trim() === 'kthreadd' ? sum(familyOf(kernel).map(cpuMsOf)) : 0;
 }
 const kernel = 2;
 

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { drawFlame, foldStacks } from './flame.mjs';
+import { cleanName, drawFlame, foldStacks } from './flame.mjs';
 import { statements } from './items.mjs';
 import { needTools, queryRequest, startService, stop, wrk } from './load.mjs';
 import { readOptions } from './options.mjs';
@@ -90,7 +90,9 @@ function readSamples(file) {
   return text.split('\n').flatMap((line) => {
     const [count, comm, dso, symbol] = line.split('\t').map((cell) => cell.trim());
     if (!/^\d+$/.test(count) || !symbol) return [];
-    return [{ part: partOf(comm, dso), symbol: symbol.replace(/^\[.\] /, ''), count: Number(count) }];
+    return [
+      { part: partOf(comm, dso), symbol: cleanName(symbol.replace(/^\[.\] /, '')), count: Number(count) },
+    ];
   });
 }
 

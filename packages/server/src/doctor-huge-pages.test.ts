@@ -13,7 +13,7 @@ it('asks for huge pages from a thousand databases on, and tells how many are nee
 
 it('is content when enough are reserved, and not with fewer', () => {
   expect(judgeHugePages(3_000, 2560, meminfo(1_280))).toEqual([
-    { check: 'huge pages', state: 'ok', found: '1280 reserved' },
+    { check: 'huge pages', state: 'ok', found: '1280 reserved; PostgreSQL uses them from its next start on' },
   ]);
   expect(judgeHugePages(3_000, 2560, meminfo(1_279))[0]?.state).toBe('warning');
   expect(judgeHugePages(3_000, 2560, meminfo(3, 1_048_576))[0]?.state).toBe('ok');
@@ -21,5 +21,5 @@ it('is content when enough are reserved, and not with fewer', () => {
 
 it('says nothing on a kernel without huge pages, and before there is a cluster', () => {
   expect(judgeHugePages(3_000, 2560, 'MemTotal:       24684134 kB\n')).toEqual([]);
-  expect(checkHugePages({ cluster: '/nonexistent' })).toEqual([]);
+  expect(checkHugePages({ config: { keptConnections: null }, cluster: '/nonexistent' })).toEqual([]);
 });

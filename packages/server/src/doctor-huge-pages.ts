@@ -1,27 +1,24 @@
-// Whether the machine has the huge pages that an embedded PostgreSQL with many databases gains from. The kernel then has fewer
-// pages to manage that all of its processes share.
-import { readdirSync, readFileSync } from 'node:fs';
+// Whether enough huge pages are reserved for an embedded PostgreSQL with many databases. With them, the kernel manages fewer of
+// the pages that all PostgreSQL processes share.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Check, ok, warning } from './check.ts';
-import { embeddedSettings, machineMemoryMb } from './engine/embedded-settings.ts';
+import type { Config } from './config.ts';
+import { connectionsByMemory, machineMemoryMb, sharedMemoryBy } from './engine/embedded-settings.ts';
+
+type Installation = { config: Pick<Config, 'keptConnections'>; cluster: string };
 
 /** With fewer databases, the gain is small. */
 const manyDatabases = 1_000;
-/** In addition to the shared buffers: locks, and what PostgreSQL keeps for each connection. */
-const otherMb = 512;
+/** Reserved memory is lost to everything else: no more than this part of it. */
+const largestPart = 0.25;
 
-export function checkHugePages({ cluster }: { cluster: string }): Check[] {
+export function checkHugePages({ config, cluster }: Installation): Check[] {
   if (process.platform !== 'linux') return [];
-  const { options } = embeddedSettings(
-    { memoryMb: machineMemoryMb(), diskMb: 0, platform: process.platform },
-    0,
-    0,
-  );
-  return judgeHugePages(
-    countDatabases(cluster),
-    Number.parseInt(options.shared_buffers ?? '', 10) + otherMb,
-    readFileSync('/proc/meminfo', 'utf8'),
-  );
+  const memoryMb = machineMemoryMb();
+  const sharedMemoryMb = sharedMemoryBy(memoryMb, config.keptConnections ?? connectionsByMemory(memoryMb));
+  if (sharedMemoryMb > memoryMb * largestPart) return [];
+  return judgeHugePages(countDatabases(cluster), sharedMemoryMb, readFileSync('/proc/meminfo', 'utf8'));
 }
 
 /** `meminfo`: the content of /proc/meminfo. */
@@ -32,21 +29,18 @@ export function judgeHugePages(databases: number, neededMb: number, meminfo: str
   // The kernel has none.
   if (pageKb === 0) return [];
   const needed = Math.ceil((neededMb * 1024) / pageKb);
-  if (pages >= needed) return [ok('huge pages', `${pages} reserved`)];
+  if (pages >= needed)
+    return [ok('huge pages', `${pages} reserved; PostgreSQL uses them from its next start on`)];
   return [
     warning(
       'huge pages',
       `${databases} databases, and ${pages} huge pages of ${pageKb} kB reserved`,
-      `Reserve them, then restart Rowhouse: sysctl -w vm.nr_hugepages=${needed}. To keep them after a reboot, write vm.nr_hugepages=${needed} to /etc/sysctl.d/rowhouse.conf.`,
+      `Reserve them on the host, then restart Rowhouse: sysctl -w vm.nr_hugepages=${needed}. To keep them after a reboot, write vm.nr_hugepages=${needed} to /etc/sysctl.d/rowhouse.conf.`,
     ),
   ];
 }
 
 function countDatabases(cluster: string): number {
-  try {
-    return readdirSync(path.join(cluster, 'base')).filter((name) => /^\d+$/.test(name)).length;
-  } catch {
-    // There is no cluster yet.
-    return 0;
-  }
+  const folder = path.join(cluster, 'base');
+  return existsSync(folder) ? readdirSync(folder).filter((name) => /^\d+$/.test(name)).length : 0;
 }

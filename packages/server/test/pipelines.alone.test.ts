@@ -133,6 +133,15 @@ describe('reads that share a pipeline', () => {
     // `b.id` could be a call of a function, and a WITH query could have the name of a table.
     expect(await checkFor('select b.id, lower(b.id::text) as low from bare as b')).toBe('least');
     expect(await checkFor('with few as (select id from bare limit 3) select id from few')).toBe('least');
+    expect((await ask('select id from "1259"')).status).toBe(400);
+    await ask('create table "1259" (id int)');
+    expect(await checkFor('select id from "1259"')).toBe('least');
+    await ask('create table "a""b\\,{}" (id int)');
+    expect(await checkFor('select id from "a""b\\,{}"')).toBe('least');
+    await ask('create view seen as select id from bare');
+    await ask('select id from seen');
+    await until('it was judged', async () => !(await profileOf('select id from seen')).wasPlain);
+    expect((await profileOf('select id from seen')).project.check).toBe('least');
     await ask("create type mood as enum ('calm')");
     await ask('create table moods (m mood)');
     expect(await checkFor('select id from bare')).toBe('least');

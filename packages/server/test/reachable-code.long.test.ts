@@ -175,6 +175,48 @@ const leaking: [string, string[], string][] = [
     ],
     'select id from counted where id = 1',
   ],
+  // The next six have no function of the project, which alone would decide.
+  [
+    'a view on a built-in function',
+    ["create view sly as select set_config('app.leak', 'yes', false) as x"],
+    'select x from sly',
+  ],
+  [
+    'a view on a view on a built-in function',
+    [
+      "create view sly as select set_config('app.leak', 'yes', false) as x",
+      'create view outer_sly as select x from sly',
+    ],
+    'select x from outer_sly',
+  ],
+  [
+    'a policy with a built-in function',
+    [
+      'create table ruled (id int)',
+      'insert into ruled values (1)',
+      'alter table ruled enable row level security, force row level security',
+      "create policy sly on ruled using (set_config('app.leak', 'yes', false) is not null)",
+    ],
+    'select id from ruled',
+  ],
+  [
+    'a domain with a built-in function',
+    ["create domain sly as text check (set_config('app.leak', value, false) is not null)"],
+    "select 'yes'::sly as x",
+  ],
+  [
+    'an array of such a domain',
+    ["create domain sly as text check (set_config('app.leak', value, false) is not null)"],
+    "select '{yes}'::sly[] as x",
+  ],
+  [
+    'a column of such a domain in a row type',
+    [
+      "create domain sly as text check (set_config('app.leak', value, false) is not null)",
+      'create table pairs (a int, b sly)',
+    ],
+    "select ('(1,yes)'::pairs).a as x",
+  ],
   [
     'an operator that judges the judge',
     [

@@ -31,7 +31,7 @@ export const incrementalBackups = { summarize_wal: 'on' };
 /** `connections`: the maximum that the service keeps open to projects' databases. */
 export function embeddedSettings(machine: Machine, port: number, connections: number): EmbeddedSettings {
   const maxConnections = connections + otherConnections;
-  const sharedBuffersMb = clamp(Math.floor(machine.memoryMb / 8), 32, 2048);
+  const sharedBuffersMb = sharedBuffersBy(machine.memoryMb);
   const options: Record<string, string> = {
     // Reachable from this machine only, and only with a password (pg_hba.conf: scram).
     listen_addresses: '127.0.0.1',
@@ -89,6 +89,15 @@ export function embeddedSettings(machine: Machine, port: number, connections: nu
   // (53200); otherwise the out-of-memory killer could end another project's process.
   const addressSpaceMb = sharedBuffersMb + 512 + clamp(Math.floor(machine.memoryMb / 16), 512, 2048);
   return { options, addressSpaceMb };
+}
+
+function sharedBuffersBy(memoryMb: number): number {
+  return clamp(Math.floor(memoryMb / 8), 32, 2048);
+}
+
+/** The most shared memory that PostgreSQL takes: buffers, the lock table, and about 0.1 MB for each connection. */
+export function sharedMemoryBy(memoryMb: number, connections: number): number {
+  return Math.ceil(sharedBuffersBy(memoryMb) + 96 + 0.12 * (connections + otherConnections));
 }
 
 /**

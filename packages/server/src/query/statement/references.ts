@@ -8,7 +8,7 @@ export type Node = Record<string, unknown>;
 
 /** Names of objects, which PostgreSQL resolves with the search path. */
 export type Reached = Readonly<{
-  /** Relations that have to exist. Quoted, for to_regclass. */
+  /** Relations that have to exist. Quoted, as regclass and to_regclass read them. */
   relations: readonly string[];
   /** Names that are also names of WITH queries, so they need not exist in the catalog. */
   shadowed: readonly string[];
