@@ -51,7 +51,7 @@ const order = [
   ['http/console'],
   ['service', 'workers'],
   ['app'],
-  ['doctor-projects', 'doctor-servers'],
+  ['doctor-huge-pages', 'doctor-projects', 'doctor-servers'],
   ['doctor', 'master-key', 'restore', 'adopt', 'health', 'mcp-stdio'],
   ['start-output'],
   ['main'],
