@@ -427,7 +427,7 @@ report(
     plots: options.write ? drawGrowth(points, names) : [],
     notes: [
       'Backups are off.',
-      `Machine: ${kernelSettings()}.`,
+      `Machine: ${kernelSettings()}. Memory in huge pages is not counted.`,
       `Up to ${inTurnsUpTo} projects, the connections of the obvious program are open, too, while ours is measured.`,
     ],
   },

@@ -11,6 +11,7 @@ import { statements } from './items.mjs';
 import { needTools, queryRequest, startService, stop, wrk } from './load.mjs';
 import { readOptions } from './options.mjs';
 import { writeDrawing } from './plot.mjs';
+import { familyOf } from './processes.mjs';
 import { report } from './report.mjs';
 
 const options = readOptions({
@@ -41,9 +42,10 @@ try {
     profiles.push(await record(projects));
   }
 } finally {
+  const pids = familyOf(service.pid);
   await stop(service);
   rmSync(folder, { recursive: true, force: true });
-  rmSync(`/tmp/perf-${service.pid}.map`, { force: true });
+  for (const pid of pids) rmSync(`/tmp/perf-${pid}.map`, { force: true });
 }
 
 async function makeProject(number) {
