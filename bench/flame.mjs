@@ -1,5 +1,4 @@
-// Flame graphs from the samples of perf: each row shows the functions called by those below, and a function is as wide as its
-// part of the samples.
+// Draws flame graphs from samples of perf. A function stands above its caller, and its width is its share of the samples.
 import { escaped, round, svg, text } from './plot.mjs';
 
 /**

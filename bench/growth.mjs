@@ -115,7 +115,7 @@ end`,
 const targetOf = ({ slug }) => `${root}/projects/${slug}/query`;
 
 /** Q1 in one project per request, with the project's key or with `key` for all. */
-function ask(projects, spread, { key, address = url, target = targetOf, duration = seconds } = {}) {
+function ask(projects, spread, { duration, key, address = url, target = targetOf }) {
   const [prelude, pick] = spreads[spread](projects.length);
   return wrk(folder, address, {
     before: `${prelude}
@@ -184,10 +184,10 @@ async function openObvious(projects) {
   };
 }
 
-/** PostgreSQL has room for the connections of both: one or two for each project of ours, two of the other's. */
+/** Up to this many projects, PostgreSQL accepts the connections of both programs at the same time. */
 const inTurnsUpTo = 1_000;
 
-/** With more projects, not in turns: the service is started again before. */
+/** For more projects. A restart of the service closes its connections first. */
 async function obviousAlone(projects) {
   await installation.stop();
   await installation.start();
@@ -205,7 +205,7 @@ function inTurns(runs) {
   const measured = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
   for (let turn = -1; turn < repeats; turn++)
     for (const [name, run] of Object.entries(runs)) {
-      // What is known about a statement expires while the others have their turns.
+      // A second of the same load first: the service's knowledge of the statement expires during the other turns.
       run(1);
       const result = withCpuMs(installation.pid(), installation.postmaster(), () => {
         const [kernelBefore, began] = [kernelMs(), performance.now()];

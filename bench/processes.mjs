@@ -69,8 +69,8 @@ export function cpuMs(service, postmaster) {
 }
 
 /**
- * CPU time of the kernel's own threads in milliseconds. Some of them move pages, or look which ones are used: the more processes
- * share a page, the longer that takes. 0 in a container, which does not see them.
+ * CPU time of the kernel's own threads in milliseconds. Some of them move pages or track which pages are used. That takes longer
+ * if more processes share a page. 0 in a container, where these threads are not visible.
  */
 export function kernelMs() {
   return read(kernel, 'comm').trim() === 'kthreadd' ? sum(familyOf(kernel).map(cpuMsOf)) : 0;

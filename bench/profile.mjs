@@ -151,12 +151,13 @@ const grown = (side) => {
     .slice(0, 8)
     .map(({ symbol, costs }) => [side, symbol.slice(0, 70), ...costs.map(us)]);
 };
-const draw = ({ size, stacks }) =>
+const countOf = ({ size }) => `${size} ${size === 1 ? 'project' : 'projects'}`;
+const draw = (profile) =>
   writeDrawing(
-    `profile-${size}`,
-    drawFlame(`CPU time of Q1 by stack, ${size} ${size === 1 ? 'project' : 'projects'}`, stacks),
+    `profile-${profile.size}`,
+    drawFlame(`CPU time of Q1 by stack, ${countOf(profile)}`, profile.stacks),
   );
-const columns = profiles.map(({ size }) => `${size} ${size === 1 ? 'project' : 'projects'}`);
+const columns = profiles.map(countOf);
 report(
   'profile',
   ['CPU time of a request', ...columns],

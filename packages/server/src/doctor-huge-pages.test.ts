@@ -11,7 +11,7 @@ it('asks for huge pages from a thousand databases on, and tells how many are nee
   expect(check?.todo).toContain('sysctl -w vm.nr_hugepages=1280.');
 });
 
-it('is content when enough are reserved, and not with fewer', () => {
+it('reports success if enough are reserved, and warns about fewer', () => {
   expect(judgeHugePages(3_000, 2560, meminfo(1_280))).toEqual([
     { check: 'huge pages', state: 'ok', found: '1280 reserved; PostgreSQL uses them from its next start on' },
   ]);

@@ -1,5 +1,5 @@
-// Whether enough huge pages are reserved for an embedded PostgreSQL with many databases. With them, the kernel manages fewer of
-// the pages that all PostgreSQL processes share.
+// Checks whether enough huge pages are reserved for an embedded PostgreSQL with many databases. All PostgreSQL processes share
+// its memory, and with huge pages the kernel manages fewer pages of it.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Check, ok, warning } from './check.ts';
@@ -10,7 +10,7 @@ type Installation = { config: Pick<Config, 'keptConnections'>; cluster: string }
 
 /** With fewer databases, the gain is small. */
 const manyDatabases = 1_000;
-/** Reserved memory is lost to everything else: no more than this part of it. */
+/** Other programs cannot use reserved memory, so the check asks for no more than this part of it. */
 const largestPart = 0.25;
 
 export function checkHugePages({ config, cluster }: Installation): Check[] {
@@ -26,7 +26,7 @@ export function judgeHugePages(databases: number, neededMb: number, meminfo: str
   if (databases < manyDatabases) return [];
   const read = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(meminfo)?.[1] ?? 0);
   const [pages, pageKb] = [read('HugePages_Total'), read('Hugepagesize')];
-  // The kernel has none.
+  // The kernel does not support huge pages.
   if (pageKb === 0) return [];
   const needed = Math.ceil((neededMb * 1024) / pageKb);
   if (pages >= needed)

@@ -175,7 +175,7 @@ const leaking: [string, string[], string][] = [
     ],
     'select id from counted where id = 1',
   ],
-  // The next six have no function of the project, which alone would decide.
+  // The next six projects have no function: every check rejects a project that has one.
   [
     'a view on a built-in function',
     ["create view sly as select set_config('app.leak', 'yes', false) as x"],

@@ -22,7 +22,7 @@ type Handlers = Readonly<{
 }>;
 
 export class BackendMessages {
-  /** Nothing is passed on. What arrives is kept for `readHeld`. */
+  /** While true, `read` stores the bytes and calls no handler. `readHeld` handles them. */
   isHeld = false;
   private isEnded = false;
   /** Missing bytes of a row that is passed on in parts. */

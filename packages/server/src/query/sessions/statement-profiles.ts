@@ -66,7 +66,7 @@ export type StatementProfiles = {
 };
 
 /**
- * The check takes PostgreSQL 0.7 to 9 ms. With hundreds of active projects it runs less often, so that it takes a twentieth
+ * The check takes PostgreSQL 1 to 9 ms. With hundreds of active projects it runs less often: a check of 2 ms takes a twentieth
  * of a core for all of them together. With a thousand, a larger share would be a quarter of what their statements cost.
  */
 const [minTrustedMs, maxTrustedMs, trustedMsPerSession] = [10_000, 120_000, 40];
@@ -239,7 +239,7 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
       const isCodeless = check !== 'full' && answer === 'true' && project.schemaChanges === schemaChanges;
       if (isCodeless) project.codelessUntil = now + project.trustedMs();
       if (answer === 'quick' || answer === 'full') {
-        // Another answer may have been first.
+        // A check that started earlier must not lower the level.
         if (project.check !== 'full' && project.schemaChanges === schemaChanges) project.check = answer;
         profile.askFrom = now;
         return;
@@ -256,7 +256,7 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
     },
     (error) => {
       profile.asking = null;
-      // A relation is missing, for example. A lost session tells nothing about the statement.
+      // PostgreSQL reported an error, such as a missing relation. A lost session tells nothing about the statement.
       if (error instanceof RowhouseError) profile.wasPlain = false;
       else profile.askFrom = Number.NEGATIVE_INFINITY;
     },

@@ -163,7 +163,7 @@ const ownOperators = `
       where ${isOwn('operator.oid')} and (
         operator.oprowner operator(pg_catalog.<>) ${superuser} or function.proowner operator(pg_catalog.<>) ${superuser})`;
 
-/** Reading a relation of this kind, or one with these properties, runs more than what is stored for its columns. */
+/** A view, a foreign table, a partition, or a table with policies, rules or children. */
 function canRunCode(relation: string): string {
   return `(${relation}.relkind operator(pg_catalog.<>) all ('{r,m}'::pg_catalog."char"[]) or ${relation}.relrowsecurity
         or ${relation}.relhasrules or ${relation}.relhassubclass or ${relation}.relispartition)`;
