@@ -10,6 +10,7 @@ import path from 'node:path';
 import { buildVersion } from '../scripts/build-version.mjs';
 import { lastId, makeTables, statements } from './items.mjs';
 import { median, needTools, queryRequest, ratios, startService, stop, wrk } from './load.mjs';
+import { askAtRandom, makeSmallProject } from './many-projects.mjs';
 import { fewestTurns, intervalOf, movedBeyondNoise } from './noise.mjs';
 import { readOptions } from './options.mjs';
 import { postmasterOf, withCpuMs } from './processes.mjs';
@@ -39,9 +40,12 @@ const all = {
   'insert by table': (at) => post(`${at}/tables/sales`, row),
   'insert near a limit': (at) => queryRequest(statements.Q4, { target: `'${at}/query'` }),
 };
-const wanted = options.loads?.split(',').map((name) => name.trim()) ?? Object.keys(all);
+const inMany = 'Q1 in many projects';
+const manyCount = 100;
+const known = [...Object.keys(all), inMany];
+const wanted = options.loads?.split(',').map((name) => name.trim()) ?? known;
 for (const name of wanted)
-  if (!all[name]) throw new Error(`Unknown load "${name}". Known loads: ${Object.keys(all).join(', ')}.`);
+  if (!known.includes(name)) throw new Error(`Unknown load "${name}". Known loads: ${known.join(', ')}.`);
 
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-compare-'));
 const stops = [];
@@ -56,16 +60,25 @@ async function startSide(name, program) {
   await small.query(
     'create table filling as select repeat(md5(n::text), 30) as a from generate_series(1, 25000) as n',
   );
-  return { service, small };
+  const many = [];
+  if (wanted.includes(inMany))
+    while (many.length < manyCount) many.push(await makeSmallProject(service, `Many ${many.length}`));
+  return { service, small, many };
 }
 
 /** Every figure of one turn. */
-function measure({ service, small }, load) {
+function measure({ service, small, many }, load) {
   const project = load === 'insert near a limit' ? small : service;
+  const asked =
+    load === inMany
+      ? askAtRandom(many)
+      : {
+          headers: `, ['x-api-key'] = '${project.key}'`,
+          request: all[load](new URL(project.url).pathname),
+        };
   const { own, postgres, requests, rate, ms } = withCpuMs(service.pid, postmasterOf(service.data), () =>
     wrk(folder, `http://127.0.0.1:${service.port}`, {
-      headers: `, ['x-api-key'] = '${project.key}'`,
-      request: all[load](new URL(project.url).pathname),
+      ...asked,
       connections: load === 'Q3' ? 4 : options.connections,
       seconds: options.seconds,
     }),

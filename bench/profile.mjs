@@ -7,8 +7,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { cleanName, drawFlame, foldStacks } from './flame.mjs';
-import { statements } from './items.mjs';
-import { needTools, queryRequest, startService, stop, wrk } from './load.mjs';
+import { needTools, startService, stop, wrk } from './load.mjs';
+import { askAtRandom, makeSmallProject } from './many-projects.mjs';
 import { readOptions } from './options.mjs';
 import { writeDrawing } from './plot.mjs';
 import { familyOf } from './processes.mjs';
@@ -22,7 +22,6 @@ const options = readOptions({
 const { projects: sizes, seconds } = options;
 /** Samples a second on each core. Not a round number, so that it does not keep step with timers. */
 const frequency = 1999;
-const rowsEach = 1_000;
 needTools('wrk');
 if (spawnSync('perf', ['record', '-a', '-o', '/dev/null', '--', 'true']).status !== 0) {
   console.log('profile: left out. perf is not installed, or may not record all processes of this machine.');
@@ -36,7 +35,8 @@ const profiles = [];
 try {
   const projects = [];
   for (const size of sizes) {
-    while (projects.length < size) projects.push(await makeProject(projects.length));
+    while (projects.length < size)
+      projects.push(await makeSmallProject(service, `Profiled ${projects.length}`));
     // Opens sessions, and compiles code.
     ask(projects, 2 * seconds);
     profiles.push(await record(projects));
@@ -48,24 +48,9 @@ try {
   for (const pid of pids) rmSync(`/tmp/perf-${pid}.map`, { force: true });
 }
 
-async function makeProject(number) {
-  const project = await service.makeProject(`Profiled ${number}`, 500);
-  await project.query(
-    'create table items (id bigint primary key, name text, price numeric(10,2), in_stock boolean, tags jsonb, created_at timestamptz)',
-  );
-  await project.query(
-    `insert into items select n, 'Item number ' || n, n / 100.0, true, '{"color":"red"}', now() from generate_series(1, ${rowsEach}) as n`,
-  );
-  return project;
-}
-
 function ask(projects, duration) {
-  const targets = projects.map(({ url, key }) => `{'${new URL(url).pathname}/query','${key}'}`);
   return wrk(folder, `http://127.0.0.1:${service.port}`, {
-    before: `local projects = {${targets.join(',')}}`,
-    request: `local n = math.random(1, ${projects.length})
-  headers['x-api-key'] = projects[n][2]
-  ${queryRequest(statements.Q1, { highestId: rowsEach, target: 'projects[n][1]' })}`,
+    ...askAtRandom(projects),
     connections: options.connections,
     seconds: duration,
   });

@@ -2,10 +2,10 @@
 import type { IncomingMessage } from 'node:http';
 import proxyAddr from '@fastify/proxy-addr';
 
-export type AddressOf = (request: IncomingMessage) => string;
+export type AddressOf = (request: Pick<IncomingMessage, 'headers' | 'socket'>) => string;
 
 export function openAddressOf(trustedProxies: readonly string[]): AddressOf {
   if (trustedProxies.length === 0) return ({ socket }) => socket.remoteAddress ?? '';
   const isTrusted = proxyAddr.compile([...trustedProxies]);
-  return (request) => proxyAddr(request, isTrusted) ?? '';
+  return (request) => proxyAddr(request as IncomingMessage, isTrusted) ?? '';
 }

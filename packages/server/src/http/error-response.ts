@@ -1,11 +1,12 @@
 // The only place where an error becomes a response, and is logged if the service caused it.
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ErrorBody } from '@rowhouse/api';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { errors, RowhouseError } from '../errors.ts';
 import { explainResources } from '../postgres/resource-errors.ts';
+import type { HttpExchange } from './http-exchange.ts';
 import { unknownPosition, wantsPosition } from './staleness.ts';
 import { isUploading } from './upload-time.ts';
 
@@ -46,16 +47,19 @@ export function errorResponder(log: Logger, { statusOf, bodyOf }: Voice = ownVoi
 export function respondWithError(
   log: Logger,
   thrown: Error,
-  request: IncomingMessage,
-  response: ServerResponse,
+  exchange: HttpExchange,
   requestId: string,
 ): RowhouseError {
-  const error = toRowhouseError(thrown, request);
+  // Its body has arrived.
+  const error = toRowhouseError(thrown, { method: exchange.method, destroyed: false, complete: true });
   logOurs(log, error, requestId);
   const body = Buffer.from(JSON.stringify(errorBody(error, requestId)));
-  const more = { 'content-type': 'application/json; charset=utf-8', 'content-length': body.length };
-  response.writeHead(error.status, { ...headersOf(error, error.status, requestId), ...more });
-  response.end(body);
+  const head = {
+    ...headersOf(error, error.status, requestId),
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': String(body.length),
+  };
+  exchange.send(error.status, Object.entries(head).flat(), body);
   return error;
 }
 
@@ -110,7 +114,9 @@ export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Soc
   );
 }
 
-function toRowhouseError(thrown: Error, request: IncomingMessage): RowhouseError {
+type Received = Pick<IncomingMessage, 'method' | 'destroyed' | 'complete'>;
+
+function toRowhouseError(thrown: Error, request: Received): RowhouseError {
   if (thrown instanceof RowhouseError) return asRead(thrown, request);
   const shortage = explainResources(thrown);
   if (shortage) return shortage;
@@ -120,7 +126,7 @@ function toRowhouseError(thrown: Error, request: IncomingMessage): RowhouseError
 }
 
 /** For a request that only reads, the outcome is certain: nothing was changed. */
-function asRead(error: RowhouseError, { method }: IncomingMessage): RowhouseError {
+function asRead(error: RowhouseError, { method }: Pick<Received, 'method'>): RowhouseError {
   const isRead = method === 'GET' || method === 'HEAD';
   return isRead && error.code === 'outcome_unknown' ? errors.unavailable(error.cause) : error;
 }

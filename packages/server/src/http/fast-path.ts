@@ -1,7 +1,7 @@
 // Answers the most frequent requests, in their ordinary form, without the framework: hooks, routing and header handling
 // cost more than the statement. An unusual request (with an origin, an unknown key, another encoding, a large body) takes
 // the path through the framework, which answers the same. A test compares the two.
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import { apiPrefix, RunQuery } from '@rowhouse/api';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
@@ -9,9 +9,9 @@ import type { Caller } from '../keys/caller.ts';
 import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
 import type { Changed } from '../tables/changes.ts';
 import { mayCopy, UnparsedRows } from '../tables/import/array-rows.ts';
-import { hasRepeated } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { respondWithError } from './error-response.ts';
+import type { HttpExchange } from './http-exchange.ts';
 import { parseJsonBody } from './json-body.ts';
 import { answerQuery, queryRoute } from './query.ts';
 import { RequestDeadline } from './request-deadline.ts';
@@ -24,7 +24,7 @@ import { requestIdOf } from './trace.ts';
 import { validatorCompiler } from './validation.ts';
 
 /** Answers the request and returns true, or leaves it untouched and returns false. */
-export type FastPath = (request: IncomingMessage, response: ServerResponse) => boolean;
+export type FastPath = (exchange: HttpExchange) => boolean;
 
 type Asked = { slug: string; route: string; status: number; run: Run };
 type Run = (
@@ -37,7 +37,6 @@ type Run = (
 const start = `${apiPrefix}/projects/`;
 /** The largest body that is parsed synchronously. */
 const maxBodyBytes = 64 * 1024;
-const oneWriteBytes = 2 * 1024;
 const jsonType = /^application\/json(; ?charset=utf-8)?$/i;
 const nothing = Buffer.alloc(0);
 
@@ -77,10 +76,10 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
     return { slug, route: tableRoute, status: 200, run };
   };
 
-  return (request, response) => {
-    const { url = '', method = '', headers } = request;
+  return (exchange) => {
+    const { url, method, headers } = exchange;
     const asked = method === 'POST' || method === 'GET' ? read(method, url) : null;
-    const caller = asked && ordinaryCaller(deps, request);
+    const caller = asked && ordinaryCaller(deps, exchange);
     const project = caller && deps.logins.recall(caller, asked.slug);
     // The framework refuses what is over the limit.
     if (!project || !deps.rates.admits(caller)) return false;
@@ -88,7 +87,7 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
     const requestId = requestIdOf(headers);
     const headersOf = () => ({ 'x-request-id': requestId });
     const deadline = new RequestDeadline((error) => answerError(error));
-    const reader = new ResponseReader(response, headersOf, deadline, asked.status);
+    const reader = new ResponseReader(exchange, headersOf, deadline, asked.status);
     const finish = (status: number, failure: RowhouseError | null = null) =>
       onFinished({
         requestId,
@@ -101,10 +100,10 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
         projectId: project.id,
         failure,
         statement: deadline.statement,
-        raw: request,
+        raw: exchange,
       });
     const answerError = (thrown: Error) => {
-      const error = respondWithError(deps.log, thrown, request, response, requestId);
+      const error = respondWithError(deps.log, thrown, exchange, requestId);
       finish(error.status, error);
     };
     const fail = (error: unknown) => {
@@ -134,10 +133,7 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
         const head = ['content-type', json, 'content-length', size, 'x-request-id', requestId];
         const room = method === 'POST' ? deps.query.admission.headroom.recall(project.id) : null;
         if (room) head.push('x-project-size', String(room.size_mb), 'x-project-limit', String(room.limit_mb));
-        response.writeHead(status, head);
-        // Small ones as a string of the same bytes: Node appends it to the headers and sends both in one write.
-        if (answer.length > oneWriteBytes) response.end(answer);
-        else response.end(answer.toString('latin1'), 'latin1');
+        exchange.send(status, head, answer);
       }
       finish(status);
     };
@@ -150,7 +146,7 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
       }
     };
     if (method === 'GET') run(nothing);
-    else readBody(request, run);
+    else exchange.readBody(run);
     return true;
   };
 }
@@ -159,7 +155,8 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
 const tableUrl = /^([\w.-]+)(?:\?(.*))?$/;
 
 /** The caller from the cache of known keys, if the request is an ordinary one. */
-function ordinaryCaller({ keyRing }: Deps, { method, headers, rawHeaders }: IncomingMessage): Caller | null {
+function ordinaryCaller({ keyRing }: Deps, exchange: HttpExchange): Caller | null {
+  const { method, headers } = exchange;
   const key = headers['x-api-key'];
   if (
     typeof key !== 'string' ||
@@ -172,7 +169,7 @@ function ordinaryCaller({ keyRing }: Deps, { method, headers, rawHeaders }: Inco
     headers['transfer-encoding'] !== undefined ||
     mayWantRows(headers.accept) ||
     !hasOrdinaryBody(method, headers) ||
-    hasRepeated(rawHeaders)
+    exchange.hasRepeated
   )
     return null;
   const caller = keyRing.recall(key);
@@ -180,17 +177,9 @@ function ordinaryCaller({ keyRing }: Deps, { method, headers, rawHeaders }: Inco
   return caller?.kind === 'account' && caller.role !== 'owner' ? null : caller;
 }
 
-function hasOrdinaryBody(method: string | undefined, headers: IncomingHttpHeaders): boolean {
+function hasOrdinaryBody(method: string, headers: IncomingHttpHeaders): boolean {
   const size = headers['content-length'];
   // The framework ignores the content type of a request without a body.
   if (method === 'GET') return size === undefined;
   return Number(size) > 0 && Number(size) <= maxBodyBytes && jsonType.test(headers['content-type'] ?? '');
-}
-
-/** The length is known and small. Node handles a body that ends early. */
-function readBody(request: IncomingMessage, use: (body: Buffer) => void): void {
-  const pieces: Buffer[] = [];
-  request.on('data', (piece: Buffer) => pieces.push(piece));
-  request.on('end', () => use(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces)));
-  request.on('error', () => {});
 }

@@ -7,7 +7,7 @@ import type { AddressOf } from './client-address.ts';
 import { readTrace } from './trace.ts';
 
 /** A request that was answered. */
-export type Finished = NotedRequest & { raw: IncomingMessage };
+export type Finished = NotedRequest & { raw: Pick<IncomingMessage, 'headers' | 'socket'> };
 
 type Logs = { log: Logger; all: Logger | null; addressOf: AddressOf };
 

@@ -1,11 +1,12 @@
 // A response as a stream with backpressure. The headers are sent with the first write.
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
 import type { Reader } from '../query/exchange/reader.ts';
 import type { Deps } from './deps.ts';
+import { type HttpExchange, NodeExchange } from './http-exchange.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { onResponseEnd } from './response-end.ts';
 import { positionHeaders, unknownPosition, wantsPosition } from './staleness.ts';
@@ -21,7 +22,8 @@ export function readerOf(reply: FastifyReply, status = 200, contentType = json):
     if (!isCommitted && wantsPosition(reply.request)) reply.headers(unknownPosition);
     return reply.getHeaders() as OutgoingHttpHeaders;
   };
-  return new ResponseReader(reply.raw, begin, reply.request.deadline, status, contentType);
+  const exchange = new NodeExchange(reply.request.raw, reply.raw);
+  return new ResponseReader(exchange, begin, reply.request.deadline, status, contentType);
 }
 
 /** The last known size of the project, for responses to requests that may have made it larger. It is not measured here. */
@@ -68,7 +70,7 @@ export class ResponseReader implements Reader {
   hasBegun = false;
   readonly deadline: RequestDeadline;
   readonly contentType: string;
-  private readonly raw: ServerResponse;
+  private readonly exchange: Pick<HttpExchange, 'response' | 'isGone'>;
   private readonly begin: (isCommitted: boolean) => OutgoingHttpHeaders;
   private readonly status: number;
 
@@ -77,24 +79,21 @@ export class ResponseReader implements Reader {
    * request has changed, if anything.
    */
   constructor(
-    raw: ServerResponse,
+    exchange: Pick<HttpExchange, 'response' | 'isGone'>,
     begin: (isCommitted: boolean) => OutgoingHttpHeaders,
     deadline: RequestDeadline,
     status = 200,
     contentType = json,
   ) {
-    this.raw = raw;
+    this.exchange = exchange;
     this.begin = begin;
     this.deadline = deadline;
     this.status = status;
     this.contentType = contentType;
   }
 
-  /** A response that is queued on its connection gets no event when the connection closes, so the socket is checked too. */
   get isGone(): boolean {
-    const { raw } = this;
-    if (this.deadline.isOver) return true;
-    return (raw.destroyed || raw.req.socket?.destroyed === true) && !raw.writableFinished;
+    return this.deadline.isOver || this.exchange.isGone;
   }
 
   get leftMs(): number {
@@ -118,9 +117,9 @@ export class ResponseReader implements Reader {
   }
 
   write(bytes: Buffer, onSent: (error?: Error | null) => void): boolean {
-    const { raw } = this;
     // The caller already got the timeout error.
     if (this.deadline.isOver) return true;
+    const raw = this.exchange.response;
     if (!this.hasBegun) {
       this.hasBegun = true;
       this.deadline.end();
@@ -131,17 +130,17 @@ export class ResponseReader implements Reader {
   }
 
   drained(carryOn: () => void): void {
-    this.raw.once('drain', carryOn);
+    this.exchange.response.once('drain', carryOn);
   }
 
   end(): void {
-    this.raw.end();
+    this.exchange.response.end();
   }
 
   /** Sends all pieces at the pace of the client, without joining them. */
   send(held: HeldAnswer, headers: OutgoingHttpHeaders, status: number): void {
-    const { raw } = this;
     if (this.isGone) return held.release();
+    const raw = this.exchange.response;
     this.hasBegun = true;
     this.deadline.end();
     const ended = { 'content-type': this.contentType, 'content-length': held.size };
@@ -161,6 +160,6 @@ export class ResponseReader implements Reader {
 
   /** Part of the response is sent already: it must not look complete. */
   breakOff(): void {
-    this.raw.destroy();
+    this.exchange.response.destroy();
   }
 }

@@ -1,0 +1,340 @@
+// Real servers on real connections: whatever bytes come, in whatever pieces, a server that answers directly must see the
+// same requests as Node's, and give the same responses.
+import { once } from 'node:events';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { apiPrefix } from '@rowhouse/api';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { createSelfSigned } from '../tls/certificate.ts';
+import { answerDirectly } from './direct-connections.ts';
+import { type HttpExchange, NodeExchange } from './http-exchange.ts';
+
+type Seen = { method: string; url: string; body: string; headers: object };
+type Served = { port: number; server: Server; seen: Seen[]; direct: () => number };
+
+const fast = `${apiPrefix}/projects/a/query`;
+const other = `${apiPrefix}/projects/a/other`;
+
+/** The fast path answers its own path after a moment, as a statement would; the framework the rest. */
+function handlers(seen: Seen[]) {
+  const note = ({ method, url, headers }: Pick<HttpExchange, 'method' | 'url' | 'headers'>, body: Buffer) =>
+    seen.push({ method, url, body: body.toString('latin1'), headers: { ...headers } });
+  const fastPath = (exchange: HttpExchange) => {
+    if (!exchange.url.startsWith(fast)) return false;
+    exchange.readBody((body) => {
+      const size = note(exchange, body);
+      const answer = Buffer.from(
+        `fast ${size} ${exchange.url.includes('large') ? 'x'.repeat(100_000) : 'é'}`,
+      );
+      setImmediate(() =>
+        exchange.send(200, ['content-type', 'text/plain', 'content-length', String(answer.length)], answer),
+      );
+    });
+    return true;
+  };
+  const framework: RequestListener = (request, response) => {
+    const pieces: Buffer[] = [];
+    request.on('error', () => {});
+    request.on('data', (piece) => pieces.push(piece));
+    request.on('end', () => {
+      note(new NodeExchange(request, response), Buffer.concat(pieces));
+      if (request.url?.includes('stream')) {
+        response.writeHead(200, { 'content-type': 'text/plain' });
+        for (let n = 0; n < 20; n++) response.write(String(n).repeat(5_000));
+        response.end();
+      } else {
+        const last: Record<string, string> = request.url?.includes('last') ? { connection: 'close' } : {};
+        response.writeHead(201, last);
+        response.end(`framework ${seen.length}`);
+      }
+    });
+  };
+  return { fastPath, framework };
+}
+
+async function serve(isDirect: boolean, tls = false): Promise<Served> {
+  const seen: Seen[] = [];
+  const { fastPath, framework } = handlers(seen);
+  let direct = 0;
+  const byNode: RequestListener = (request, response) => {
+    if (!fastPath(new NodeExchange(request, response))) framework(request, response);
+  };
+  const options = {
+    keepAliveTimeout: 5_000,
+    headersTimeout: 300,
+    requestTimeout: 600,
+    connectionsCheckingInterval: 50,
+  };
+  const { key, certificate } = createSelfSigned(['localhost']);
+  const server = tls
+    ? createTlsServer({ ...options, key, cert: certificate }, byNode)
+    : createServer(options, byNode);
+  if (isDirect)
+    answerDirectly(server, {
+      event: tls ? 'secureConnection' : 'connection',
+      fastPath: (exchange) => {
+        direct++;
+        return fastPath(exchange);
+      },
+      framework,
+      checkMs: 50,
+    });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { port: (server.address() as AddressInfo).port, server, seen, direct: () => direct };
+}
+
+function open({ port }: Served, tls = false): Socket {
+  const socket = tls
+    ? connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
+    : connect({ port, host: '127.0.0.1', noDelay: true });
+  socket.on('error', () => {});
+  onTestFinished(() => void socket.destroy());
+  return socket;
+}
+
+/** Everything that comes back until the server closes, or says nothing more for a while. */
+async function exchange(served: Served, pieces: Buffer[], gapMs = 3, quietMs = 700): Promise<string> {
+  const socket = open(served);
+  const answer: Buffer[] = [];
+  socket.on('data', (data) => answer.push(data));
+  const closed = once(socket, 'close');
+  socket.setTimeout(quietMs, () => socket.destroy());
+  for (const piece of pieces) {
+    socket.write(piece);
+    await new Promise((resolve) => setTimeout(resolve, gapMs));
+  }
+  await closed;
+  return Buffer.concat(answer).toString('latin1');
+}
+
+/** Without the time, and with the headers in order: who wrote them may add some in another order. */
+function plain(answer: string): string {
+  return answer
+    .replace(/^date: .*\r\n/gim, '')
+    .replace(/(HTTP\/1\.1 \d+ [^\r]*\r\n)([\s\S]*?)\r\n\r\n/g, (_all, status: string, lines: string) =>
+      [status.trim(), ...lines.toLowerCase().split('\r\n').sort(), '', ''].join('\r\n'),
+    );
+}
+
+const post = (target: string, body: string, more = '') =>
+  `POST ${target} HTTP/1.1\r\nHost: x\r\nX-API-Key: k\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body, 'latin1')}\r\n${more}\r\n${body}`;
+const get = (target: string, more = '') => `GET ${target} HTTP/1.1\r\nHost: x\r\n${more}\r\n`;
+const lastOne = get('/', 'Connection: close\r\n');
+
+/** Sends the same to both. */
+async function compare(pieces: (string | Buffer)[], gapMs = 3) {
+  const [node, direct] = await Promise.all([serve(false), serve(true)]);
+  const bytes = pieces.map((piece) => (typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece));
+  const [expected, answer] = await Promise.all([
+    exchange(node, bytes, gapMs),
+    exchange(direct, bytes, gapMs),
+  ]);
+  expect(direct.seen).toEqual(node.seen);
+  expect(plain(answer)).toBe(plain(expected));
+  return { seen: direct.seen, answer, direct: direct.direct() };
+}
+
+describe('requests in the ordinary form', () => {
+  it.each([
+    ['with a body', [post(fast, '{"a":1}'), lastOne], 1],
+    [
+      'one after another',
+      [post(fast, '1'), post(fast, '22'), get(fast), get(other), post(fast, ''), lastOne],
+      5,
+    ],
+    [
+      'whose body comes by itself',
+      [post(fast, ''), post(fast, '{"a":1}').slice(0, -7), '{"a":1}', lastOne],
+      2,
+    ],
+    ['that the framework answers', [post(other, 'x'), get(`${other}?stream`), post(fast, 'y'), lastOne], 3],
+    ['with a large response', [get(`${fast}?large`), post(fast, ''), lastOne], 2],
+    ['with the last response', [get(`${other}?last`), post(fast, '')], 1],
+    [
+      'by other methods',
+      [get(other).replace('GET', 'DELETE'), post(other, '{}').replace('POST', 'PATCH'), lastOne],
+      2,
+    ],
+    ['with bytes beyond ASCII in the body', [post(fast, '"\xc3\xa9\xff"'), lastOne], 1],
+    [
+      'with white space around values',
+      [post(fast, 'x', 'X-Request-Id:   a b  \r\nAccept:*/*\r\n'), lastOne],
+      1,
+    ],
+  ] as [string, string[], number][])('%s', async (_name, pieces, answered) => {
+    const { seen, direct } = await compare(pieces, 60);
+    expect(seen.length).toBeGreaterThanOrEqual(answered);
+    expect(direct).toBe(answered);
+  });
+});
+
+describe('other bytes are left to Node', () => {
+  it.each([
+    ['two requests in one piece', [post(fast, 'one') + post(fast, 'two') + lastOne]],
+    ['a request before the last one is answered', [post(fast, 'one'), post(fast, 'two'), lastOne]],
+    ['a head in two pieces', ['POST ', post(fast, 'x').slice(5), lastOne]],
+    ['a body in three pieces', [post(fast, 'abc').slice(0, -3), 'a', 'b', 'c', lastOne]],
+    ['a byte more than announced', [`${post(fast, 'abc')}d`, lastOne]],
+    ['a body over the limit', [post(fast, 'x'.repeat(70_000)), lastOne]],
+    ['another version', [get(fast).replace('1.1', '1.0'), lastOne]],
+    ['another path', [get('/readyz'), lastOne]],
+    ['a method in lower case', [get(fast).replace('GET', 'get'), lastOne]],
+    ['no host', [get(fast).replace('Host: x\r\n', ''), lastOne]],
+    ['an empty request', ['\r\n', get(fast), lastOne]],
+    ['both ways to give a length', [post(fast, '0\r\n\r\n', 'Transfer-Encoding: chunked\r\n'), lastOne]],
+    ['chunks', [`${get(fast, 'Transfer-Encoding: chunked\r\n')}3\r\nabc\r\n0\r\n\r\n`, lastOne]],
+    ['a hidden transfer encoding', [post(fast, '0\r\n\r\n', 'Transfer-Encoding : chunked\r\n'), lastOne]],
+    ['two lengths', [post(fast, 'abc', 'Content-Length: 3\r\n'), lastOne]],
+    ['two different lengths', [post(fast, 'abc', 'Content-Length: 30\r\n'), lastOne]],
+    ['a list of lengths', [post(fast, 'abc').replace('Length: 3', 'Length: 3, 3'), lastOne]],
+    ['a signed length', [post(fast, 'abc').replace('Length: 3', 'Length: +3'), lastOne]],
+    ['a length in hexadecimal', [post(fast, 'abc').replace('Length: 3', 'Length: 0x3'), lastOne]],
+    ['an empty length', [post(fast, '').replace('Length: 0', 'Length: '), lastOne]],
+    ['a line that ends with LF', [post(fast, 'abc').replace('Host: x\r\n', 'Host: x\n'), lastOne]],
+    ['a line that ends with CR', [post(fast, 'abc').replace('Host: x\r\n', 'Host: x\rA: b\r\n'), lastOne]],
+    ['a folded line', [post(fast, 'abc', 'X-A: b\r\n  Content-Length: 5\r\n'), lastOne]],
+    ['a NUL in a value', [post(fast, 'abc', 'X-A: b\0c\r\n'), lastOne]],
+    ['a byte beyond ASCII in a value', [post(fast, 'abc', 'X-A: \xe9\r\n'), lastOne]],
+    ['a repeated header', [post(fast, 'abc', 'X-A: b\r\nx-a: c\r\n'), lastOne]],
+    ['a key twice', [post(fast, 'abc', 'x-api-key: other\r\n'), lastOne]],
+    ['an unknown header', [post(fast, 'abc', 'If-Match: *\r\n'), lastOne]],
+    ['an upgrade', [get(fast, 'Connection: upgrade\r\nUpgrade: websocket\r\n'), lastOne]],
+    ['an expectation', [post(fast, 'abc', 'Expect: 100-continue\r\n'), lastOne]],
+    ['a wish to close', [post(fast, 'abc', 'Connection: close\r\n')]],
+    ['a blank in the path', [get(`${fast} x`), lastOne]],
+    ['a fragment in the path', [get(`${fast}#x`), lastOne]],
+    ['a whole address', [get(`http://x${fast}`), lastOne]],
+    ['a head that is too long', [get(fast, `X-A: ${'a'.repeat(17_000)}\r\n`), lastOne]],
+    ['no HTTP', ['\x16\x03\x01\x02\x00\x01\x00\x01']],
+  ] as [string, string[]][])('%s', async (_name, pieces) => {
+    const { answer } = await compare(pieces);
+    expect(answer).toMatch(/^HTTP\/1\.1 \d{3}/);
+  });
+
+  it('whatever is changed in them, and wherever they are cut', async () => {
+    const [node, direct] = await Promise.all([serve(false), serve(true)]);
+    const random = generator(20_261_118);
+    const bits = ['\r', '\n', '\r\n', ' ', ':', '0', '3', 'a', '-', '\t', '\0', '\xff', ','];
+    const lines = [
+      'Content-Length: 2',
+      'Content-Length: 7',
+      'X-B:',
+      'x-c: d',
+      'Accept:*/*',
+      'Connection: keep-alive',
+    ];
+    for (let round = 0; round < 15; round++) {
+      const cases = Array.from({ length: 30 }, () => {
+        let text = [post(fast, '{"a":1}'), post(other, 'xyz'), get(fast)][random(3)] as string;
+        for (let n = random(3); n > 0; n--) {
+          const isLine = random(2) === 0;
+          const at = isLine ? text.indexOf('\r\n', random(text.length)) + 2 : random(text.length + 1);
+          const given = isLine ? `${lines[random(lines.length)]}\r\n` : bits[random(bits.length)];
+          text = text.slice(0, at) + given + text.slice(isLine ? at : at + random(3));
+        }
+        const bytes = Buffer.from(text, 'latin1');
+        const at = random(bytes.length);
+        const pieces = random(2) === 0 ? [bytes] : [bytes.subarray(0, at), bytes.subarray(at)];
+        return [...pieces, Buffer.from(lastOne)];
+      });
+      for (const served of [node, direct]) served.seen.length = 0;
+      const answers = await Promise.all(
+        cases.map(async (pieces) => [await exchange(node, pieces, 30), await exchange(direct, pieces, 30)]),
+      );
+      // The order in which the connections of a round are served is not the same.
+      const bodies = ({ seen }: Served) => seen.map((one) => JSON.stringify(one)).sort();
+      expect(bodies(direct)).toEqual(bodies(node));
+      for (const [expected = '', answer = ''] of answers)
+        expect(statuses(answer)).toEqual(statuses(expected));
+    }
+    expect(direct.direct()).toBeGreaterThan(50);
+  }, 60_000);
+});
+
+describe('a connection', () => {
+  it('that sends nothing, or only half of a request, gets the time limits of Node', async () => {
+    const served = await serve(true);
+    const [silent, half] = await Promise.all([
+      exchange(served, [], 0, 4_000),
+      exchange(served, [Buffer.from(post(fast, 'abc').slice(0, -3))], 0, 4_000),
+    ]);
+    expect([silent, half].map((answer) => answer.slice(0, 12))).toEqual(['HTTP/1.1 408', 'HTTP/1.1 408']);
+  });
+
+  it('that is idle is closed when the server closes, and one with a running request is not', async () => {
+    const served = await serve(true);
+    const [idle, busy] = [open(served), open(served)];
+    idle.write(post(fast, 'abc'));
+    await once(idle, 'data');
+    busy.write(post(fast, 'abc'));
+    const answered = once(busy, 'data');
+    while (served.seen.length < 2) await new Promise((resolve) => setImmediate(resolve));
+    const closed = once(served.server, 'close');
+    served.server.close();
+    await once(idle, 'close');
+    expect(String((await answered)[0])).toContain('200 OK');
+    served.server.closeIdleConnections();
+    await closed;
+  });
+
+  it('that closes during a request is forgotten', async () => {
+    const served = await serve(true);
+    for (const target of [fast, other]) {
+      const socket = open(served);
+      socket.write(post(target, 'abc'));
+      await once(socket, 'connect');
+      socket.resetAndDestroy();
+    }
+    const socket = open(served);
+    socket.write(post(fast, 'abc'));
+    expect(String((await once(socket, 'data'))[0])).toContain('200 OK');
+    served.server.closeAllConnections();
+    await once(socket, 'close');
+  });
+
+  it('whose client does not read gets no further responses', async () => {
+    const served = await serve(true);
+    const socket = open(served);
+    socket.pause();
+    for (let n = 0; n < 300 && socket.writableLength === 0; n++) {
+      socket.write(get(`${fast}?large`));
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    // 300 responses are 30 MB: the kernel holds a part, and the service none beyond one.
+    expect(served.seen.length).toBeLessThan(250);
+    const [other] = [open(served)];
+    other.write(post(fast, 'abc'));
+    expect(String((await once(other, 'data'))[0])).toContain('200 OK');
+  });
+
+  it('may be encrypted', async () => {
+    const served = await serve(true, true);
+    const socket = open(served, true);
+    for (const target of [fast, other, fast]) {
+      socket.write(post(target, 'abc'));
+      expect(String((await once(socket, 'data'))[0])).toMatch(/^HTTP\/1\.1 20[01]/);
+    }
+    socket.write(get('/'));
+    expect(String((await once(socket, 'data'))[0])).toMatch(/^HTTP\/1\.1 201/);
+    expect(served.direct()).toBe(3);
+  });
+});
+
+const statuses = (answer: string) =>
+  [...answer.matchAll(/^HTTP\/1\.1 (\d{3})/gm)].map(([, status]) => status);
+
+/** Whole numbers below a limit, the same in each run. */
+function generator(seed: number) {
+  let state = seed;
+  return (limit: number) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * limit);
+  };
+}

@@ -1,0 +1,71 @@
+// Reads the head of an HTTP/1.1 request, if it has the ordinary form. It accepts only what has one meaning: known headers,
+// each once, a length in digits, no other framing. Node's parser reads all other requests.
+import type { IncomingHttpHeaders } from 'node:http';
+import { apiPrefix } from '@rowhouse/api';
+
+export type RequestHead = {
+  method: string;
+  /** The path with its query string. */
+  url: string;
+  headers: IncomingHttpHeaders;
+  /** With the empty line at its end. */
+  headBytes: number;
+  bodyBytes: number;
+};
+
+const maxHeadBytes = 8 * 1024;
+const end = '\r\n\r\n';
+/** Each of its parts ends where a character follows that it cannot contain, so that the time grows only with the length. */
+const ordinary = new RegExp(
+  `^(GET|POST|PATCH|DELETE) (${apiPrefix}/projects[\\w.~%!$&'()*+,;=:@/?-]*) HTTP/1\\.1\\r\\n(?:[A-Za-z0-9-]+:[\\x20-\\x7e]*\\r\\n)+$`,
+);
+/** Those that need no other treatment than being passed on. */
+const known = new Set([
+  'accept',
+  'accept-encoding',
+  'accept-language',
+  'authorization',
+  'cache-control',
+  'connection',
+  'content-length',
+  'content-type',
+  'cookie',
+  'dnt',
+  'forwarded',
+  'host',
+  'idempotency-key',
+  'origin',
+  'pragma',
+  'priority',
+  'referer',
+  'rowhouse-max-staleness',
+  'traceparent',
+  'tracestate',
+  'user-agent',
+  'via',
+]);
+const knownPrefix = /^(?:x|sec|cf)-/;
+const length = /^\d{1,9}$/;
+
+/** null: not complete, or not in the ordinary form. */
+export function readRequestHead(bytes: Buffer): RequestHead | null {
+  const size = bytes.indexOf(end, 0, 'latin1');
+  if (size < 0 || size > maxHeadBytes) return null;
+  // With the end of its last line.
+  const text = bytes.toString('latin1', 0, size + 2);
+  const [, method, url] = ordinary.exec(text) ?? [];
+  if (method === undefined || url === undefined) return null;
+  const headers: Record<string, string> = {};
+  for (let at = text.indexOf('\r\n') + 2; at < text.length; ) {
+    const lineEnd = text.indexOf('\r\n', at);
+    const colon = text.indexOf(':', at);
+    const name = text.slice(at, colon).toLowerCase();
+    if (!(known.has(name) || knownPrefix.test(name)) || headers[name] !== undefined) return null;
+    headers[name] = text.slice(colon + 1, lineEnd).trim();
+    at = lineEnd + 2;
+  }
+  const { host, connection, 'content-length': given } = headers;
+  if (!host || (connection !== undefined && connection.toLowerCase() !== 'keep-alive')) return null;
+  if (given !== undefined && !length.test(given)) return null;
+  return { method, url, headers, headBytes: size + end.length, bodyBytes: Number(given ?? 0) };
+}
