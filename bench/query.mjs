@@ -57,10 +57,11 @@ try {
     const params = statement.includes('$1') ? [1] : [];
     const asked = await fetch(`${url}/query`, {
       method: 'POST',
-      headers: { 'x-api-key': key, 'content-type': 'application/json' },
+      // A kept connection would be closed while wrk and pgbench block this process.
+      headers: { connection: 'close', 'x-api-key': key, 'content-type': 'application/json' },
       body: JSON.stringify({ query: statement, params }),
     });
-    await fetch(bareUrl, { method: 'PUT', body: await asked.text() });
+    await fetch(bareUrl, { method: 'PUT', headers: { connection: 'close' }, body: await asked.text() });
   };
   // As the superuser: the comparison needs more connections than a project may have.
   const unlimitedUrl = await superuserUrl(data, path.basename(databaseUrl));

@@ -4,17 +4,19 @@ import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { apiPrefix } from '@rowhouse/api';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createSelfSigned } from '../tls/certificate.ts';
 import { answerDirectly } from './direct-connections.ts';
 import { type HttpExchange, NodeExchange } from './http-exchange.ts';
 
 type Seen = { method: string; url: string; body: string; headers: object };
-type Served = { port: number; server: Server; seen: Seen[]; direct: () => number };
+type Served = { port: number; server: Server; seen: Seen[]; direct: () => number; last: () => HttpExchange };
 
 const fast = `${apiPrefix}/projects/a/query`;
+const slow = `${fast}?slow`;
 const other = `${apiPrefix}/projects/a/other`;
 
 /** The fast path answers its own path after a moment, as a statement would; the framework the rest. */
@@ -28,9 +30,8 @@ function handlers(seen: Seen[]) {
       const answer = Buffer.from(
         `fast ${size} ${exchange.url.includes('large') ? 'x'.repeat(100_000) : 'é'}`,
       );
-      setImmediate(() =>
-        exchange.send(200, ['content-type', 'text/plain', 'content-length', String(answer.length)], answer),
-      );
+      const head = ['content-type', 'text/plain', 'content-length', String(answer.length)];
+      setTimeout(() => exchange.send(200, head, answer), exchange.url === slow ? 100 : 0);
     });
     return true;
   };
@@ -58,13 +59,14 @@ async function serve(isDirect: boolean, tls = false): Promise<Served> {
   const seen: Seen[] = [];
   const { fastPath, framework } = handlers(seen);
   let direct = 0;
+  let last: HttpExchange | undefined;
   const byNode: RequestListener = (request, response) => {
     if (!fastPath(new NodeExchange(request, response))) framework(request, response);
   };
   const options = {
     keepAliveTimeout: 5_000,
     headersTimeout: 300,
-    requestTimeout: 600,
+    requestTimeout: 3_000,
     connectionsCheckingInterval: 50,
   };
   const { key, certificate } = createSelfSigned(['localhost']);
@@ -76,18 +78,28 @@ async function serve(isDirect: boolean, tls = false): Promise<Served> {
       event: tls ? 'secureConnection' : 'connection',
       fastPath: (exchange) => {
         direct++;
+        last = exchange;
         return fastPath(exchange);
       },
       framework,
       checkMs: 50,
     });
+  server.on('clientError', ({ code }: NodeJS.ErrnoException, socket) => {
+    socket.end(`HTTP/1.1 ${code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400} ${code}\r\n\r\n`);
+  });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
-  return { port: (server.address() as AddressInfo).port, server, seen, direct: () => direct };
+  return {
+    port: (server.address() as AddressInfo).port,
+    server,
+    seen,
+    direct: () => direct,
+    last: () => last as HttpExchange,
+  };
 }
 
 function open({ port }: Served, tls = false): Socket {
@@ -99,16 +111,28 @@ function open({ port }: Served, tls = false): Socket {
   return socket;
 }
 
+/** Waits for a response, and for its end. */
+async function answered(count: () => number): Promise<void> {
+  for (let waited = 0; waited < 4_000 && count() === 0; waited += 10) await sleep(10);
+  for (let seen = -1; seen !== count(); await sleep(30)) seen = count();
+}
+
+/** Between two pieces: milliseconds, or until the first of them is answered, unless it is the first part of a request. */
+type Gap = number | 'answered';
+
 /** Everything that comes back until the server closes, or says nothing more for a while. */
-async function exchange(served: Served, pieces: Buffer[], gapMs = 3, quietMs = 700): Promise<string> {
+async function exchange(served: Served, pieces: Buffer[], gap: Gap = 3, quietMs = 2_000): Promise<string> {
   const socket = open(served);
   const answer: Buffer[] = [];
   socket.on('data', (data) => answer.push(data));
   const closed = once(socket, 'close');
   socket.setTimeout(quietMs, () => socket.destroy());
   for (const piece of pieces) {
+    const before = answer.length;
     socket.write(piece);
-    await new Promise((resolve) => setTimeout(resolve, gapMs));
+    const isPart = /Content-Length: [1-9]\d*\r\n\r\n$/.test(piece.toString('latin1'));
+    if (gap === 'answered' && !isPart) await answered(() => answer.length - before);
+    else await sleep(isPart ? 50 : Number(gap));
   }
   await closed;
   return Buffer.concat(answer).toString('latin1');
@@ -129,13 +153,10 @@ const get = (target: string, more = '') => `GET ${target} HTTP/1.1\r\nHost: x\r\
 const lastOne = get('/', 'Connection: close\r\n');
 
 /** Sends the same to both. */
-async function compare(pieces: (string | Buffer)[], gapMs = 3) {
+async function compare(pieces: (string | Buffer)[], gap: Gap = 3) {
   const [node, direct] = await Promise.all([serve(false), serve(true)]);
   const bytes = pieces.map((piece) => (typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece));
-  const [expected, answer] = await Promise.all([
-    exchange(node, bytes, gapMs),
-    exchange(direct, bytes, gapMs),
-  ]);
+  const [expected, answer] = await Promise.all([exchange(node, bytes, gap), exchange(direct, bytes, gap)]);
   expect(direct.seen).toEqual(node.seen);
   expect(plain(answer)).toBe(plain(expected));
   return { seen: direct.seen, answer, direct: direct.direct() };
@@ -169,7 +190,7 @@ describe('requests in the ordinary form', () => {
       1,
     ],
   ] as [string, string[], number][])('%s', async (_name, pieces, answered) => {
-    const { seen, direct } = await compare(pieces, 60);
+    const { seen, direct } = await compare(pieces, 'answered');
     expect(seen.length).toBeGreaterThanOrEqual(answered);
     expect(direct).toBe(answered);
   });
@@ -262,10 +283,24 @@ describe('a connection', () => {
   it('that sends nothing, or only half of a request, gets the time limits of Node', async () => {
     const served = await serve(true);
     const [silent, half] = await Promise.all([
-      exchange(served, [], 0, 4_000),
-      exchange(served, [Buffer.from(post(fast, 'abc').slice(0, -3))], 0, 4_000),
+      exchange(served, [], 0, 9_000),
+      exchange(served, [Buffer.from(post(fast, 'abc').slice(0, -3))], 0, 9_000),
     ]);
     expect([silent, half].map((answer) => answer.slice(0, 12))).toEqual(['HTTP/1.1 408', 'HTTP/1.1 408']);
+  }, 20_000);
+
+  it('that ends within a body gets the same error as from Node', async () => {
+    const bytes = Buffer.from(post(fast, 'abc').slice(0, -1));
+    const answers = await Promise.all(
+      [serve(false), serve(true)].map(async (serving) => {
+        const socket = open(await serving);
+        socket.end(bytes);
+        const [answer] = await once(socket, 'data');
+        return String(answer);
+      }),
+    );
+    expect(answers[0]).toMatch(/^HTTP\/1\.1 400/);
+    expect(answers[1]).toBe(answers[0]);
   });
 
   it('that is idle is closed when the server closes, and one with a running request is not', async () => {
@@ -282,6 +317,51 @@ describe('a connection', () => {
     expect(String((await answered)[0])).toContain('200 OK');
     served.server.closeIdleConnections();
     await closed;
+  });
+
+  it('is closed after the response to a request that was running when the server closed', async () => {
+    const served = await serve(true);
+    const socket = open(served);
+    socket.write(post(slow, 'abc'));
+    const answer = once(socket, 'data');
+    while (served.seen.length < 1) await new Promise((resolve) => setImmediate(resolve));
+    const closed = once(served.server, 'close');
+    served.server.close();
+    expect(String((await answer)[0])).toMatch(/200 OK[\s\S]*Connection: close\r\n\r\nfast/);
+    await closed;
+  });
+
+  it('that sends ahead and then closes is noticed during the request', async () => {
+    const served = await serve(true);
+    const socket = open(served);
+    socket.write(post(slow, 'abc'));
+    while (served.seen.length < 1) await new Promise((resolve) => setImmediate(resolve));
+    expect(served.last().isGone).toBe(false);
+    socket.write(post(fast, 'abc'));
+    socket.write('GET');
+    socket.end();
+    await vi.waitFor(() => expect(served.last().isGone).toBe(true));
+  });
+
+  it('gets nothing that comes after the response', async () => {
+    const served = await serve(true);
+    const socket = open(served);
+    socket.write(post(fast, 'abc'));
+    await once(socket, 'data');
+    const late = served.last();
+    socket.write(post(slow, 'abc'));
+    while (served.seen.length < 2) await new Promise((resolve) => setImmediate(resolve));
+    late.send(500, [], Buffer.from('late'));
+    late.response.writeHead(500);
+    late.response.end('late');
+    expect(String((await once(socket, 'data'))[0])).toMatch(/^HTTP\/1\.1 200 OK/);
+    socket.write(post(other, 'abc'));
+    const answer = String((await once(socket, 'data'))[0]);
+    expect(answer).toMatch(/^HTTP\/1\.1 201/);
+    const made = served.last().response;
+    expect(made.destroyed).toBe(true);
+    // Ignored, as by Node.
+    made.write('late', () => {});
   });
 
   it('that closes during a request is forgotten', async () => {

@@ -20,8 +20,10 @@ type Options = {
 const maxBodyBytes = 64 * 1024;
 /** A connection that has sent no whole request after this time is left to Node, which knows the time limits. */
 const firstRequestMs = 1_000;
+/** Connections stay open a little longer than promised, so that a request that comes in time is not lost. */
+const keepAliveMarginMs = 1_000;
 /** Up to this size, a response is copied behind its headers. */
-const oneWriteBytes = 8 * 1024;
+const oneWriteBytes = 4 * 1024;
 
 export function answerDirectly(server: Server, { event, fastPath, framework, checkMs }: Options): void {
   const [leaveToNode] = server.listeners(event) as ((socket: Socket) => void)[];
@@ -36,11 +38,13 @@ export function answerDirectly(server: Server, { event, fastPath, framework, che
     connections.add(new DirectConnection(server, socket, onRequest, onEnd, leaveToNode));
   });
 
-  const checks = setInterval(() => {
-    const now = performance.now();
-    for (const connection of connections) connection.check(now);
-  }, checkMs).unref();
-  server.once('close', () => clearInterval(checks));
+  server.once('listening', () => {
+    const checks = setInterval(() => {
+      const now = performance.now();
+      for (const connection of connections) connection.check(now);
+    }, checkMs).unref();
+    server.once('close', () => clearInterval(checks));
+  });
 
   // Node closes the connections that it knows.
   const closeIdle = server.closeIdleConnections.bind(server);
@@ -56,12 +60,8 @@ export function answerDirectly(server: Server, { event, fastPath, framework, che
 }
 
 class DirectConnection {
+  readonly server: Server;
   readonly socket: Socket;
-  readonly idleMs: number;
-  readonly keepAliveMs: number;
-  /** The end of the head of a response. */
-  readonly headEnd: string;
-  private readonly server: Server;
   private readonly onRequest: (exchange: DirectExchange) => void;
   private readonly onLeave: (connection: DirectConnection) => void;
   private readonly leaveToNode: (socket: Socket) => void;
@@ -84,9 +84,6 @@ class DirectConnection {
     this.onRequest = onRequest;
     this.onLeave = onLeave;
     this.leaveToNode = leaveToNode;
-    this.idleMs = server.timeout;
-    this.keepAliveMs = server.keepAliveTimeout;
-    this.headEnd = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(this.keepAliveMs / 1000)}\r\n\r\n`;
     socket.on('data', this.receive);
     socket.on('end', this.hangUp);
     socket.on('error', this.breakOff);
@@ -99,7 +96,8 @@ class DirectConnection {
     const bytes = held ? Buffer.concat([held, piece]) : piece;
     if (this.current) {
       this.held = bytes;
-      socket.pause();
+      // As long as it reads, the socket notices that the caller hangs up.
+      if (bytes.length > maxBodyBytes) socket.pause();
       return;
     }
     const head = readRequestHead(bytes);
@@ -115,10 +113,14 @@ class DirectConnection {
     } else this.leave(bytes);
   };
 
-  /** The request is answered, and its response has left. */
+  /** The request is answered. */
   finish(exchange: DirectExchange): void {
     if (!this.isCurrent(exchange)) return;
     this.current = null;
+    if (!this.server.listening) {
+      this.socket.destroySoon();
+      return;
+    }
     this.hasAnswered = true;
     this.usedAt = performance.now();
     if (this.held) this.leave(this.held);
@@ -133,11 +135,11 @@ class DirectConnection {
     if (this.current) return;
     if (this.held || !this.hasAnswered) {
       if (unusedMs > firstRequestMs) this.leave(this.held);
-    } else if (unusedMs > this.keepAliveMs) this.socket.destroy();
+    } else if (unusedMs > this.server.keepAliveTimeout + keepAliveMarginMs) this.socket.destroy();
   }
 
   closeIfIdle(): void {
-    if (!this.current && !this.held) this.socket.destroy();
+    if (!this.current && !this.held && this.socket.writableLength === 0) this.socket.destroy();
   }
 
   private leave(bytes: Buffer | null): void {
@@ -156,7 +158,11 @@ class DirectConnection {
   private readonly close = (): void => this.onLeave(this);
 
   private readonly hangUp = (): void => {
-    this.socket.end();
+    const { server, socket } = this;
+    const isCut = this.held !== null && this.current === null;
+    // Node's server tells it the same way.
+    const error = Object.assign(new Error('The body ended early.'), { code: 'HPE_INVALID_EOF_STATE' });
+    if (!(isCut && server.emit('clientError', error, socket))) socket.end();
   };
 
   private readonly breakOff = (): void => {
@@ -171,6 +177,7 @@ class DirectExchange implements HttpExchange {
   private readonly body: Buffer;
   private madeRequest: IncomingMessage | null = null;
   private madeResponse: ServerResponse | null = null;
+  private isSent = false;
 
   constructor(connection: DirectConnection, head: RequestHead, body: Buffer) {
     this.connection = connection;
@@ -204,10 +211,11 @@ class DirectExchange implements HttpExchange {
 
   send(status: number, head: string[], body: Buffer): void {
     const { connection, socket } = this;
-    if (!connection.isCurrent(this)) return;
+    if (this.isSent || !connection.isCurrent(this)) return;
+    this.isSent = true;
     let text = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
     for (let at = 0; at < head.length; at += 2) text += `${head[at]}: ${head[at + 1]}\r\n`;
-    text += `Date: ${httpDate()}\r\n${connection.headEnd}`;
+    text += `Date: ${httpDate()}\r\n${connectionHeaders(connection.server)}\r\n`;
     let hasRoom: boolean;
     if (body.length <= oneWriteBytes) hasRoom = socket.write(text + body.toString('latin1'), 'latin1');
     else {
@@ -240,27 +248,36 @@ class DirectExchange implements HttpExchange {
 
   get response(): ServerResponse {
     if (this.madeResponse) return this.madeResponse;
-    const { socket, request } = this;
+    const { connection, socket, request } = this;
     const response = new ServerResponse(request);
-    // What Node's server sets, too.
-    Object.assign(response, { shouldKeepAlive: true, _keepAliveTimeout: this.connection.keepAliveMs });
+    this.madeResponse = response;
+    // A response that comes too late is written nowhere: the connection may have another request by now.
+    if (this.isSent || !connection.isCurrent(this)) return Object.assign(response, { destroyed: true });
+    this.isSent = true;
+    const { listening, keepAliveTimeout } = connection.server;
+    // As Node's server does.
+    Object.assign(response, { shouldKeepAlive: listening, _keepAliveTimeout: keepAliveTimeout });
     response.assignSocket(socket);
     this.limitIdleTime();
-    const drained = () => response.emit('drain');
-    const over = () => {
-      socket.off('drain', drained);
-      if (!response.writableFinished) request.destroy();
+    const drained = () => {
+      if (!response.writableEnded) response.emit('drain');
     };
     socket.on('drain', drained);
-    response.once('close', over);
+    response.once('close', () => {
+      socket.off('drain', drained);
+      if (!response.writableFinished) request.destroy();
+    });
     response.once('finish', () => {
+      socket.off('drain', drained);
       response.detachSocket(socket);
-      response.emit('close');
+      process.nextTick(() => {
+        Object.assign(response, { destroyed: true, _closed: true });
+        response.emit('close');
+      });
       // What Node notes when a header says so.
       if ((response as { _last?: boolean })._last) socket.destroySoon();
       else this.finish();
     });
-    this.madeResponse = response;
     return response;
   }
 
@@ -272,12 +289,18 @@ class DirectExchange implements HttpExchange {
 
   /** While no data flows, the connection may be idle for as long as one of Node's. */
   private limitIdleTime(): void {
-    this.socket.setTimeout(this.connection.idleMs, cut);
+    this.socket.setTimeout(this.connection.server.timeout, cut);
   }
 }
 
 function cut(this: Socket): void {
   this.destroy();
+}
+
+/** A server that is closing asks for no further request. */
+function connectionHeaders({ listening, keepAliveTimeout }: Server): string {
+  if (!listening) return 'Connection: close\r\n';
+  return `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeout / 1000)}\r\n`;
 }
 
 let dateSecond = 0;
