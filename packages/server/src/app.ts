@@ -20,9 +20,9 @@ import { compactRoutes } from './http/compact.ts';
 import { type ConsoleOptions, registerConsole } from './http/console/console.ts';
 import { securityHeaders } from './http/console/security-headers.ts';
 import type { Deps } from './http/deps.ts';
-import { answerDirectly } from './http/direct-connections.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
 import { exportRoutes } from './http/export.ts';
+import { openFastConnections } from './http/fast-connections.ts';
 import { openFastPath } from './http/fast-path.ts';
 import { NodeExchange } from './http/http-exchange.ts';
 import { acceptIdempotencyKeys } from './http/idempotency.ts';
@@ -124,7 +124,7 @@ export async function buildApp(
       // No data flows on a connection while its statement runs, so that it may be idle for a little longer than that.
       server.setTimeout(Math.max(120_000, deps.limits.maxTimeoutMs + 10_000));
       const event = tls ? 'secureConnection' : 'connection';
-      answerDirectly(server, { event, fastPath, framework, checkMs: timeouts.checkMs });
+      openFastConnections(server, { event, fastPath, framework, checkMs: timeouts.checkMs });
       return server;
     },
     genReqId: (request) => requestIdOf(request.headers),

@@ -1,4 +1,4 @@
-// A request and its response, as far as the fast path needs them. Node parses the one, or direct-connections.ts.
+// A request and its response, as far as the fast path needs them. Node parses the one, or fast-connections.ts.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { hasRepeated } from './caller.ts';

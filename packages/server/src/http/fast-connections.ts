@@ -25,18 +25,20 @@ const keepAliveMarginMs = 1_000;
 /** Up to this size, a response is copied behind its headers. */
 const oneWriteBytes = 4 * 1024;
 
-export function answerDirectly(server: Server, { event, fastPath, framework, checkMs }: Options): void {
+export function openFastConnections(server: Server, { event, fastPath, framework, checkMs }: Options): void {
   const [leaveToNode] = server.listeners(event) as ((socket: Socket) => void)[];
   if (!leaveToNode) throw new Error(`The server does not listen for ${event}.`);
-  const connections = new Set<DirectConnection>();
-  const onRequest = (exchange: DirectExchange) => {
-    if (!fastPath(exchange)) framework(exchange.request, exchange.response);
+  const connections = new Set<FastConnection>();
+  const owner: Owner = {
+    server,
+    answer: (exchange) => {
+      if (!fastPath(exchange)) framework(exchange.request, exchange.response);
+    },
+    leaveToNode: leaveToNode.bind(server),
+    forget: (connection) => connections.delete(connection),
   };
-  const onEnd = (connection: DirectConnection) => connections.delete(connection);
   server.removeListener(event, leaveToNode);
-  server.on(event, (socket: Socket) => {
-    connections.add(new DirectConnection(server, socket, onRequest, onEnd, leaveToNode));
-  });
+  server.on(event, (socket: Socket) => connections.add(new FastConnection(owner, socket)));
 
   server.once('listening', () => {
     const checks = setInterval(() => {
@@ -59,35 +61,35 @@ export function answerDirectly(server: Server, { event, fastPath, framework, che
   };
 }
 
-class DirectConnection {
+/** What all connections of a server share. */
+type Owner = {
   readonly server: Server;
+  answer(exchange: FastExchange): void;
+  leaveToNode(socket: Socket): void;
+  forget(connection: FastConnection): void;
+};
+
+class FastConnection {
   readonly socket: Socket;
-  private readonly onRequest: (exchange: DirectExchange) => void;
-  private readonly onLeave: (connection: DirectConnection) => void;
-  private readonly leaveToNode: (socket: Socket) => void;
+  private readonly owner: Owner;
   /** The request that is being answered. */
-  private current: DirectExchange | null = null;
+  private current: FastExchange | null = null;
   /** The first part of a request, or what came while another one was being answered. */
   private held: Buffer | null = null;
   private hasAnswered = false;
   private usedAt = performance.now();
 
-  constructor(
-    server: Server,
-    socket: Socket,
-    onRequest: (exchange: DirectExchange) => void,
-    onLeave: (connection: DirectConnection) => void,
-    leaveToNode: (socket: Socket) => void,
-  ) {
-    this.server = server;
+  constructor(owner: Owner, socket: Socket) {
+    this.owner = owner;
     this.socket = socket;
-    this.onRequest = onRequest;
-    this.onLeave = onLeave;
-    this.leaveToNode = leaveToNode;
     socket.on('data', this.receive);
     socket.on('end', this.hangUp);
     socket.on('error', this.breakOff);
     socket.on('close', this.close);
+  }
+
+  get server(): Server {
+    return this.owner.server;
   }
 
   private readonly receive = (piece: Buffer): void => {
@@ -104,8 +106,8 @@ class DirectConnection {
     if (!head || head.bodyBytes > maxBodyBytes) return this.leave(bytes);
     const missing = head.headBytes + head.bodyBytes - bytes.length;
     if (missing === 0) {
-      this.current = new DirectExchange(this, head, bytes.subarray(head.headBytes));
-      this.onRequest(this.current);
+      this.current = new FastExchange(this, head, bytes.subarray(head.headBytes));
+      this.owner.answer(this.current);
     } else if (missing > 0 && !held) {
       // Many clients send the body by itself.
       this.held = bytes;
@@ -114,7 +116,7 @@ class DirectConnection {
   };
 
   /** The request is answered. */
-  finish(exchange: DirectExchange): void {
+  finish(exchange: FastExchange): void {
     if (!this.isCurrent(exchange)) return;
     this.current = null;
     if (!this.server.listening) {
@@ -126,7 +128,7 @@ class DirectConnection {
     if (this.held) this.leave(this.held);
   }
 
-  isCurrent(exchange: DirectExchange): boolean {
+  isCurrent(exchange: FastExchange): boolean {
     return this.current === exchange && !this.socket.destroyed;
   }
 
@@ -150,19 +152,18 @@ class DirectConnection {
     socket.off('end', this.hangUp);
     socket.off('error', this.breakOff);
     socket.off('close', this.close);
-    this.leaveToNode.call(this.server, socket);
+    this.owner.leaveToNode(socket);
     socket.resume();
     if (bytes) socket.unshift(bytes);
   }
 
-  private readonly close = (): void => this.onLeave(this);
+  private readonly close = (): void => this.owner.forget(this);
 
   private readonly hangUp = (): void => {
     const { server, socket } = this;
     const isCut = this.held !== null && this.current === null;
-    // Node's server tells it the same way.
-    const error = Object.assign(new Error('The body ended early.'), { code: 'HPE_INVALID_EOF_STATE' });
-    if (!(isCut && server.emit('clientError', error, socket))) socket.end();
+    // As Node's server reports it.
+    if (!(isCut && server.emit('clientError', endedEarly(), socket))) socket.end();
   };
 
   private readonly breakOff = (): void => {
@@ -170,16 +171,16 @@ class DirectConnection {
   };
 }
 
-class DirectExchange implements HttpExchange {
+class FastExchange implements HttpExchange {
   readonly hasRepeated = false;
-  private readonly connection: DirectConnection;
+  private readonly connection: FastConnection;
   private readonly head: RequestHead;
   private readonly body: Buffer;
   private madeRequest: IncomingMessage | null = null;
   private madeResponse: ServerResponse | null = null;
   private isSent = false;
 
-  constructor(connection: DirectConnection, head: RequestHead, body: Buffer) {
+  constructor(connection: FastConnection, head: RequestHead, body: Buffer) {
     this.connection = connection;
     this.head = head;
     this.body = body;
@@ -291,6 +292,10 @@ class DirectExchange implements HttpExchange {
   private limitIdleTime(): void {
     this.socket.setTimeout(this.connection.server.timeout, cut);
   }
+}
+
+function endedEarly(): Error {
+  return Object.assign(new Error('The body of a request ended early.'), { code: 'HPE_INVALID_EOF_STATE' });
 }
 
 function cut(this: Socket): void {
