@@ -6,6 +6,7 @@ import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
+import { isDeepStrictEqual } from 'node:util';
 import { apiPrefix } from '@rowhouse/api';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createSelfSigned } from '../tls/certificate.ts';
@@ -69,9 +70,8 @@ async function serve(isDirect: boolean, tls = false): Promise<Served> {
     requestTimeout: 3_000,
     connectionsCheckingInterval: 50,
   };
-  const { key, certificate } = createSelfSigned(['localhost']);
   const server = tls
-    ? createTlsServer({ ...options, key, cert: certificate }, byNode)
+    ? createTlsServer({ ...options, ...newCertificate() }, byNode)
     : createServer(options, byNode);
   if (isDirect)
     openFastConnections(server, {
@@ -100,6 +100,11 @@ async function serve(isDirect: boolean, tls = false): Promise<Served> {
     direct: () => direct,
     last: () => last as HttpExchange,
   };
+}
+
+function newCertificate() {
+  const { key, certificate: cert } = createSelfSigned(['localhost']);
+  return { key, cert };
 }
 
 function open({ port }: Served, tls = false): Socket {
@@ -154,13 +159,25 @@ const get = (target: string, more = '') => `GET ${target} HTTP/1.1\r\nHost: x\r\
 const lastOne = get('/', 'Connection: close\r\n');
 
 /** Sends the same to both. */
-async function compare(pieces: string[], gap: Gap) {
+async function sendBoth(pieces: string[], gap: Gap) {
   const [node, direct] = await Promise.all([serve(false), serve(true)]);
   const bytes = pieces.map((piece) => Buffer.from(piece, 'latin1'));
-  const [expected, answer] = await Promise.all([exchange(node, bytes, gap), exchange(direct, bytes, gap)]);
-  expect(direct.seen).toEqual(node.seen);
-  expect(plain(answer)).toBe(plain(expected));
-  return { seen: direct.seen, answer, direct: direct.direct() };
+  const answers = await Promise.all([exchange(node, bytes, gap), exchange(direct, bytes, gap)]);
+  const [expected, found] = [node, direct].map(({ seen }, n) => ({
+    seen,
+    answer: plain(answers[n] as string),
+  }));
+  for (const { server } of [node, direct]) server.close().closeAllConnections();
+  return { expected, found, seen: direct.seen, direct: direct.direct() };
+}
+
+/** On a busy machine, a piece can come so late that a response is another one. What really differs does so each time. */
+async function compare(pieces: string[], gap: Gap = 'answered') {
+  let both = await sendBoth(pieces, gap);
+  for (let again = 0; again < 2 && !isDeepStrictEqual(both.found, both.expected); again++)
+    both = await sendBoth(pieces, gap);
+  expect(both.found, JSON.stringify(pieces)).toEqual(both.expected);
+  return both;
 }
 
 describe('requests in the ordinary form', () => {
@@ -191,7 +208,7 @@ describe('requests in the ordinary form', () => {
       1,
     ],
   ] as [string, string[], number][])('%s', async (_name, pieces, answered) => {
-    const { seen, direct } = await compare(pieces, 'answered');
+    const { seen, direct } = await compare(pieces);
     expect(seen.length).toBeGreaterThanOrEqual(answered);
     expect(direct).toBe(answered);
   });
@@ -235,13 +252,12 @@ describe('other bytes are left to Node', () => {
     ['a whole address', [get(`http://x${fast}`), lastOne]],
     ['a head that is too long', [get(fast, `X-A: ${'a'.repeat(17_000)}\r\n`), lastOne]],
     ['no HTTP', ['\x16\x03\x01\x02\x00\x01\x00\x01']],
-  ] as [string, string[], Gap?][])('%s', async (_name, pieces, gap = 'answered') => {
-    const { answer } = await compare(pieces, gap);
-    expect(answer).toMatch(/^HTTP\/1\.1 \d{3}/);
+  ] as [string, string[], Gap?][])('%s', async (_name, pieces, gap) => {
+    const { found } = await compare(pieces, gap);
+    expect(found?.answer).toMatch(/^HTTP\/1\.1 \d{3}/);
   });
 
   it('whatever is changed in them, and wherever they are cut', async () => {
-    const [node, direct] = await Promise.all([serve(false), serve(true)]);
     const random = generator(20_261_118);
     const bits = ['\r', '\n', '\r\n', ' ', ':', '0', '3', 'a', '-', '\t', '\0', '\xff', ','];
     const lines = [
@@ -252,35 +268,24 @@ describe('other bytes are left to Node', () => {
       'Accept:*/*',
       'Connection: keep-alive',
     ];
-    for (let round = 0; round < 10; round++) {
-      const cases = Array.from({ length: 45 }, () => {
-        let text = [post(fast, '{"a":1}'), post(other, 'xyz'), get(fast)][random(3)] as string;
-        for (let n = random(3); n > 0; n--) {
-          const isLine = random(2) === 0;
-          const at = isLine ? text.indexOf('\r\n', random(text.length)) + 2 : random(text.length + 1);
-          const given = isLine ? `${lines[random(lines.length)]}\r\n` : bits[random(bits.length)];
-          text = text.slice(0, at) + given + text.slice(isLine ? at : at + random(3));
-        }
-        const bytes = Buffer.from(text, 'latin1');
-        const at = random(bytes.length);
-        const pieces = random(2) === 0 ? [bytes] : [bytes.subarray(0, at), bytes.subarray(at)];
-        return [...pieces, Buffer.from(lastOne)];
-      });
-      for (const served of [node, direct]) served.seen.length = 0;
-      const answers = await Promise.all(
-        cases.map(async (pieces) => [
-          await exchange(node, pieces, 'answered'),
-          await exchange(direct, pieces, 'answered'),
-        ]),
-      );
-      // The order in which the connections of a round are served is not the same.
-      const bodies = ({ seen }: Served) => seen.map((one) => JSON.stringify(one)).sort();
-      expect(bodies(direct)).toEqual(bodies(node));
-      for (const [expected = '', answer = ''] of answers)
-        expect(statuses(answer)).toEqual(statuses(expected));
+    const changed = () => {
+      let text = [post(fast, '{"a":1}'), post(other, 'xyz'), get(fast)][random(3)] as string;
+      for (let n = random(3); n > 0; n--) {
+        const isLine = random(2) === 0;
+        const at = isLine ? text.indexOf('\r\n', random(text.length)) + 2 : random(text.length + 1);
+        const given = isLine ? `${lines[random(lines.length)]}\r\n` : bits[random(bits.length)];
+        text = text.slice(0, at) + given + text.slice(isLine ? at : at + random(3));
+      }
+      const cutAt = random(text.length);
+      return [...(random(2) === 0 ? [text] : [text.slice(0, cutAt), text.slice(cutAt)]), lastOne];
+    };
+    let direct = 0;
+    for (let round = 0; round < 12; round++) {
+      const compared = await Promise.all(Array.from({ length: 40 }, () => compare(changed())));
+      for (const one of compared) direct += one.direct;
     }
-    expect(direct.direct()).toBeGreaterThan(50);
-  }, 60_000);
+    expect(direct).toBeGreaterThan(50);
+  }, 120_000);
 });
 
 describe('a connection', () => {
@@ -410,9 +415,6 @@ describe('a connection', () => {
     expect(served.direct()).toBe(3);
   });
 });
-
-const statuses = (answer: string) =>
-  [...answer.matchAll(/^HTTP\/1\.1 (\d{3})/gm)].map(([, status]) => status);
 
 /** Whole numbers below a limit, the same in each run. */
 function generator(seed: number) {
