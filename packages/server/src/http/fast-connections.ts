@@ -1,9 +1,9 @@
 // Answers requests in the ordinary form (request-head.ts) on their connection. Node's HTTP parser and its objects for a
-// request and a response cost more than everything else that a small request needs. A connection belongs to Node's server
-// from the first bytes on that are anything else than one whole request.
+// request and a response cost more than everything else that a small request needs. From the first bytes that are not
+// exactly one such request, the connection belongs to Node's server.
 import { IncomingMessage, type RequestListener, type Server, ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import type { FastPath } from './fast-path.ts';
+import { type FastPath, maxBodyBytes } from './fast-path.ts';
 import type { HttpExchange } from './http-exchange.ts';
 import { type RequestHead, readRequestHead } from './request-head.ts';
 
@@ -16,13 +16,11 @@ type Options = {
   checkMs: number;
 };
 
-/** Larger bodies are read by Node, as they arrive. */
-const maxBodyBytes = 64 * 1024;
-/** A connection that has sent no whole request after this time is left to Node, which knows the time limits. */
-const firstRequestMs = 1_000;
-/** Connections stay open a little longer than promised, so that a request that comes in time is not lost. */
+/** A connection that has not sent a whole request after this time is left to Node, which knows the time limits. */
+const wholeRequestMs = 1_000;
+/** Connections stay open longer than Keep-Alive announces, so that a request sent just in time is not lost. */
 const keepAliveMarginMs = 1_000;
-/** Up to this size, a response is copied behind its headers. */
+/** Up to this size, a response is copied behind its headers. From 12 KB on, two buffers in one write are faster. */
 const oneWriteBytes = 4 * 1024;
 
 export function openFastConnections(server: Server, { event, fastPath, framework, checkMs }: Options): void {
@@ -84,8 +82,8 @@ class FastConnection {
     this.socket = socket;
     socket.on('data', this.receive);
     socket.on('end', this.hangUp);
-    socket.on('error', this.breakOff);
-    socket.on('close', this.close);
+    socket.on('error', destroySocket);
+    socket.on('close', this.forget);
   }
 
   get server(): Server {
@@ -136,7 +134,7 @@ class FastConnection {
     const unusedMs = now - this.usedAt;
     if (this.current) return;
     if (this.held || !this.hasAnswered) {
-      if (unusedMs > firstRequestMs) this.leave(this.held);
+      if (unusedMs > wholeRequestMs) this.leave(this.held);
     } else if (unusedMs > this.server.keepAliveTimeout + keepAliveMarginMs) this.socket.destroy();
   }
 
@@ -147,17 +145,17 @@ class FastConnection {
   private leave(bytes: Buffer | null): void {
     const { socket } = this;
     this.held = null;
-    this.close();
+    this.forget();
     socket.off('data', this.receive);
     socket.off('end', this.hangUp);
-    socket.off('error', this.breakOff);
-    socket.off('close', this.close);
+    socket.off('error', destroySocket);
+    socket.off('close', this.forget);
     this.owner.leaveToNode(socket);
     socket.resume();
     if (bytes) socket.unshift(bytes);
   }
 
-  private readonly close = (): void => this.owner.forget(this);
+  private readonly forget = (): void => this.owner.forget(this);
 
   private readonly hangUp = (): void => {
     const { server, socket } = this;
@@ -165,14 +163,11 @@ class FastConnection {
     // As Node's server reports it.
     if (!(isCut && server.emit('clientError', endedEarly(), socket))) socket.end();
   };
-
-  private readonly breakOff = (): void => {
-    this.socket.destroy();
-  };
 }
 
 class FastExchange implements HttpExchange {
-  readonly hasRepeated = false;
+  /** request-head.ts rejects them. */
+  readonly hasRepeatedHeader = false;
   private readonly connection: FastConnection;
   private readonly head: RequestHead;
   private readonly body: Buffer;
@@ -256,7 +251,7 @@ class FastExchange implements HttpExchange {
     if (this.isSent || !connection.isCurrent(this)) return Object.assign(response, { destroyed: true });
     this.isSent = true;
     const { listening, keepAliveTimeout } = connection.server;
-    // As Node's server does.
+    // Internals of Node, here and below, set and read as its server does. The test compares the result.
     Object.assign(response, { shouldKeepAlive: listening, _keepAliveTimeout: keepAliveTimeout });
     response.assignSocket(socket);
     this.limitIdleTime();
@@ -269,13 +264,12 @@ class FastExchange implements HttpExchange {
       if (!response.writableFinished) request.destroy();
     });
     response.once('finish', () => {
-      socket.off('drain', drained);
       response.detachSocket(socket);
       process.nextTick(() => {
         Object.assign(response, { destroyed: true, _closed: true });
         response.emit('close');
       });
-      // What Node notes when a header says so.
+      // A header said that the connection closes.
       if ((response as { _last?: boolean })._last) socket.destroySoon();
       else this.finish();
     });
@@ -284,13 +278,13 @@ class FastExchange implements HttpExchange {
 
   private finish(): void {
     this.socket.setTimeout(0);
-    this.socket.off('timeout', cut);
+    this.socket.off('timeout', destroySocket);
     this.connection.finish(this);
   }
 
   /** While no data flows, the connection may be idle for as long as one of Node's. */
   private limitIdleTime(): void {
-    this.socket.setTimeout(this.connection.server.timeout, cut);
+    this.socket.setTimeout(this.connection.server.timeout, destroySocket);
   }
 }
 
@@ -298,7 +292,7 @@ function endedEarly(): Error {
   return Object.assign(new Error('The body of a request ended early.'), { code: 'HPE_INVALID_EOF_STATE' });
 }
 
-function cut(this: Socket): void {
+function destroySocket(this: Socket): void {
   this.destroy();
 }
 

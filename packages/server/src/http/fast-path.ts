@@ -36,7 +36,7 @@ type Run = (
 
 const start = `${apiPrefix}/projects/`;
 /** The largest body that is parsed synchronously. */
-const maxBodyBytes = 64 * 1024;
+export const maxBodyBytes = 64 * 1024;
 const jsonType = /^application\/json(; ?charset=utf-8)?$/i;
 const nothing = Buffer.alloc(0);
 
@@ -169,7 +169,7 @@ function ordinaryCaller({ keyRing }: Deps, exchange: HttpExchange): Caller | nul
     headers['transfer-encoding'] !== undefined ||
     mayWantRows(headers.accept) ||
     !hasOrdinaryBody(method, headers) ||
-    exchange.hasRepeated
+    exchange.hasRepeatedHeader
   )
     return null;
   const caller = keyRing.recall(key);

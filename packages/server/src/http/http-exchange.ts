@@ -1,4 +1,4 @@
-// A request and its response, as far as the fast path needs them. Node parses the one, or fast-connections.ts.
+// A request and its response, reduced to what the fast path needs. Node's HTTP server or fast-connections.ts reads the request.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { hasRepeated } from './caller.ts';
@@ -9,10 +9,10 @@ export type HttpExchange = {
   readonly headers: IncomingHttpHeaders;
   readonly socket: Socket;
   /** A header that must not be repeated came twice. */
-  readonly hasRepeated: boolean;
+  readonly hasRepeatedHeader: boolean;
   /** The caller has hung up. */
   readonly isGone: boolean;
-  /** For responses that are sent in several pieces. */
+  /** For responses that are sent in several pieces, instead of `send`. */
   readonly response: ServerResponse;
   readBody(use: (body: Buffer) => void): void;
   /** Sends a whole response. `head`: names and values in turn. */
@@ -47,7 +47,7 @@ export class NodeExchange implements HttpExchange {
     return this.request.socket;
   }
 
-  get hasRepeated(): boolean {
+  get hasRepeatedHeader(): boolean {
     return hasRepeated(this.request.rawHeaders);
   }
 

@@ -15,11 +15,11 @@ export type RequestHead = {
 
 const maxHeadBytes = 8 * 1024;
 const end = '\r\n\r\n';
-/** Each of its parts ends where a character follows that it cannot contain, so that the time grows only with the length. */
+/** Each part ends at a character that it cannot contain, so that matching takes linear time. */
 const ordinary = new RegExp(
   `^(GET|POST|PATCH|DELETE) (${apiPrefix}/projects[\\w.~%!$&'()*+,;=:@/?-]*) HTTP/1\\.1\\r\\n(?:[A-Za-z0-9-]+:[\\x20-\\x7e]*\\r\\n)+$`,
 );
-/** Those that need no other treatment than being passed on. */
+/** Headers that mean the same to everyone if they come once. Host, Connection and Content-Length are checked below. */
 const known = new Set([
   'accept',
   'accept-encoding',
