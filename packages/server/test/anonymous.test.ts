@@ -360,7 +360,7 @@ describe('request bodies of anonymous requests', () => {
     await response.body?.cancel();
   });
 
-  it('the fast path answers like the ordinary path', async () => {
+  it('the fast path answers like the framework', async () => {
     const { port } = rowhouse.app.server.address() as AddressInfo;
     const get = async (path: string, headers: Record<string, string> = {}, init: RequestInit = {}) => {
       const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${project.slug}/tables/${path}`, {

@@ -487,15 +487,19 @@ describe('the fast path of /query', () => {
     ['a timeout too long', { query: 'select 1', timeout_ms: 99_999_999 }],
     ['a timeout', { query: 'select pg_sleep(5)', timeout_ms: 100 }],
   ];
-  it.each(bodies)('answers %s like the ordinary path', async (_what, body) => {
+  it.each(bodies)('answers %s like the framework', async (_what, body) => {
     const text = typeof body === 'string' ? body : JSON.stringify(body);
     const long = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
       key: project.key,
       raw: text,
     });
     const short = await send(text);
+    // Node's HTTP server reads this one.
+    const byNode = await send(text, { connection: 'close' });
     const same = ({ body: answer }: Pick<Answer, 'body'>) => ({ ...answer, duration_ms: 0, request_id: '' });
     expect([short.status, same(short)]).toEqual([long.status, same(long)]);
+    expect([byNode.status, same(byNode)]).toEqual([long.status, same(long)]);
+    expect(byNode.headers.get('content-type')).toBe(long.headers['content-type']);
     expect(short.headers.get('content-type')).toBe(long.headers['content-type']);
     expect(short.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
     expect(short.headers.get('content-length')).toBeTruthy();
@@ -512,7 +516,7 @@ describe('the fast path of /query', () => {
     'things?cursor=x',
     'pg_catalog.pg_class?limit=1&select=relname',
     'public.things?limit=1',
-  ])('answers a page like the ordinary path: %s', async (rest) => {
+  ])('answers a page like the framework: %s', async (rest) => {
     const long = await rowhouse.call('GET', `/projects/${project.slug}/tables/${rest}`, { key: project.key });
     const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${project.slug}/tables/${rest}`, {
       headers: { 'x-api-key': project.key },
@@ -524,7 +528,7 @@ describe('the fast path of /query', () => {
   });
 
   it.each(['application/json', 'text/csv', 'nonsense'])(
-    'answers a page with the content type %s like the ordinary path',
+    'answers a page with the content type %s like the framework',
     async (type) => {
       const headers = { 'content-type': type };
       const path = `/projects/${project.slug}/tables/things?limit=3`;
@@ -537,7 +541,7 @@ describe('the fast path of /query', () => {
     },
   );
 
-  it("keeps the caller's request id and refuses what the ordinary path refuses", async () => {
+  it("keeps the caller's request id and refuses what the framework refuses", async () => {
     const { headers } = await send({ query: 'select 1' }, { 'x-request-id': 'mine-1' });
     expect(headers.get('x-request-id')).toBe('mine-1');
     expect((await send({ query: 'select 1' }, { 'content-type': 'text/plain' })).status).toBe(415);
@@ -547,7 +551,7 @@ describe('the fast path of /query', () => {
     expect(answered.headers.get('access-control-allow-origin')).toBe('*');
   });
 
-  it('is counted and logged like the ordinary path', async () => {
+  it('is counted and logged like the framework', async () => {
     await send({ query: 'select nonsense' });
     const { body } = await rowhouse.call('GET', '/metrics');
     expect(body).toMatch(

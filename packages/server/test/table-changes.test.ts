@@ -308,7 +308,7 @@ describe('the fast path of table inserts', () => {
     ['items?on_conflict=name&resolution=ignore', '{"name":"there"}'],
     ['nowhere', '{"name":"x"}'],
     ['items', '{"name":"x","price":"abc"}'],
-  ])('answers like the ordinary path: %s %s', async (rest, body) => {
+  ])('answers like the framework: %s %s', async (rest, body) => {
     const prepare = async () => {
       await run('truncate items restart identity cascade');
       await run("insert into items (name) values ('there')");
