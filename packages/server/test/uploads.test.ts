@@ -131,7 +131,7 @@ describe('an upload in parts', () => {
         codes(await rowhouse.call(method, api + target, { key, ...(method === 'POST' && { body: {} }) })),
       ).toEqual([403, 'forbidden']);
     const [file = ''] = readdirSync(uploadsFolder);
-    const stranger = `${'0'.repeat(32)}.${id.replace(/.$/, (last) => (last === '0' ? '1' : '0'))}`;
+    const stranger = `${'0'.repeat(32)}.${id.replace(/.$/, id.endsWith('0') ? '1' : '0')}`;
     writeFileSync(path.join(uploadsFolder, stranger), 'of another account');
     for (const bad of [
       ...[file, `..%2F${id}`, `${id}.1-00000000`, stranger, stranger.slice(33), `9${id}`, '__proto__'],
