@@ -208,7 +208,7 @@ describe('results for an acting user', () => {
 
   it('are streamed when large, and break off when a policy fails in the middle', async () => {
     await setUp(
-      // Without statistics, the rows come by the index. With them they might be sorted first, and fail before the first is sent.
+      // Without statistics, PostgreSQL reads the rows by the index. With them it may sort first, and fail before a row is sent.
       'create table pieces (id int primary key, body text) with (autovacuum_enabled = false)',
       'alter table pieces enable row level security',
       `create function refuse_last(id int) returns boolean language plpgsql as

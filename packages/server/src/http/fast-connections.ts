@@ -16,7 +16,7 @@ type Options = {
   checkMs: number;
 };
 
-/** A connection that has not sent a whole request after this time is left to Node, which knows the time limits. */
+/** A connection that has not sent a whole request after this time is left to Node, which enforces the time limits. */
 const wholeRequestMs = 1_000;
 /** Connections stay open longer than Keep-Alive announces, so that a request sent just in time is not lost. */
 const keepAliveMarginMs = 1_000;
@@ -70,6 +70,7 @@ type Owner = {
 class FastConnection {
   readonly socket: Socket;
   private readonly owner: Owner;
+  private readonly keepAlive: string;
   /** The request that is being answered. */
   private current: FastExchange | null = null;
   /** The first part of a request, or what came while another one was being answered. */
@@ -80,6 +81,8 @@ class FastConnection {
   constructor(owner: Owner, socket: Socket) {
     this.owner = owner;
     this.socket = socket;
+    const seconds = Math.floor(owner.server.keepAliveTimeout / 1000);
+    this.keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${seconds}\r\n\r\n`;
     socket.on('data', this.receive);
     socket.on('end', this.hangUp);
     socket.on('error', destroySocket);
@@ -88,6 +91,11 @@ class FastConnection {
 
   get server(): Server {
     return this.owner.server;
+  }
+
+  /** The last lines of a response's head. A server that is closing asks for no further request. */
+  get headEnd(): string {
+    return this.server.listening ? this.keepAlive : 'Connection: close\r\n\r\n';
   }
 
   private readonly receive = (piece: Buffer): void => {
@@ -211,7 +219,7 @@ class FastExchange implements HttpExchange {
     this.isSent = true;
     let text = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
     for (let at = 0; at < head.length; at += 2) text += `${head[at]}: ${head[at + 1]}\r\n`;
-    text += `Date: ${httpDate()}\r\n${connectionHeaders(connection.server)}\r\n`;
+    text += `Date: ${httpDate()}\r\n${connection.headEnd}`;
     let hasRoom: boolean;
     if (body.length <= oneWriteBytes) hasRoom = socket.write(text + body.toString('latin1'), 'latin1');
     else {
@@ -294,12 +302,6 @@ function endedEarly(): Error {
 
 function destroySocket(this: Socket): void {
   this.destroy();
-}
-
-/** A server that is closing asks for no further request. */
-function connectionHeaders({ listening, keepAliveTimeout }: Server): string {
-  if (!listening) return 'Connection: close\r\n';
-  return `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeout / 1000)}\r\n`;
 }
 
 let dateSecond = 0;

@@ -14,13 +14,13 @@ export type RequestHead = {
 };
 
 const maxHeadBytes = 8 * 1024;
-const end = '\r\n\r\n';
+const headEnd = '\r\n\r\n';
 /** Each part ends at a character that it cannot contain, so that matching takes linear time. */
 const ordinary = new RegExp(
   `^(GET|POST|PATCH|DELETE) (${apiPrefix}/projects[\\w.~%!$&'()*+,;=:@/?-]*) HTTP/1\\.1\\r\\n(?:[A-Za-z0-9-]+:[\\x20-\\x7e]*\\r\\n)+$`,
 );
 /** Headers that mean the same to everyone if they come once. Host, Connection and Content-Length are checked below. */
-const known = new Set([
+const knownHeaders = new Set([
   'accept',
   'accept-encoding',
   'accept-language',
@@ -45,11 +45,11 @@ const known = new Set([
   'via',
 ]);
 const knownPrefix = /^(?:x|sec|cf)-/;
-const length = /^\d{1,9}$/;
+const digits = /^\d{1,9}$/;
 
 /** null: not complete, or not in the ordinary form. */
 export function readRequestHead(bytes: Buffer): RequestHead | null {
-  const size = bytes.indexOf(end, 0, 'latin1');
+  const size = bytes.indexOf(headEnd, 0, 'latin1');
   if (size < 0 || size > maxHeadBytes) return null;
   // With the end of its last line.
   const text = bytes.toString('latin1', 0, size + 2);
@@ -60,12 +60,12 @@ export function readRequestHead(bytes: Buffer): RequestHead | null {
     const lineEnd = text.indexOf('\r\n', at);
     const colon = text.indexOf(':', at);
     const name = text.slice(at, colon).toLowerCase();
-    if (!(known.has(name) || knownPrefix.test(name)) || headers[name] !== undefined) return null;
+    if (!(knownHeaders.has(name) || knownPrefix.test(name)) || headers[name] !== undefined) return null;
     headers[name] = text.slice(colon + 1, lineEnd).trim();
     at = lineEnd + 2;
   }
   const { host, connection, 'content-length': given } = headers;
   if (!host || (connection !== undefined && connection.toLowerCase() !== 'keep-alive')) return null;
-  if (given !== undefined && !length.test(given)) return null;
-  return { method, url, headers, headBytes: size + end.length, bodyBytes: Number(given ?? 0) };
+  if (given !== undefined && !digits.test(given)) return null;
+  return { method, url, headers, headBytes: size + headEnd.length, bodyBytes: Number(given ?? 0) };
 }
