@@ -9,6 +9,7 @@ import { connect as connectTls } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
 import { apiPrefix } from '@rowhouse/api';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { seed, seeded } from '../../test/random.ts';
 import { createSelfSigned } from '../tls/certificate.ts';
 import { openFastConnections } from './fast-connections.ts';
 import { type HttpExchange, NodeExchange } from './http-exchange.ts';
@@ -281,8 +282,8 @@ describe('other bytes are left to Node', () => {
     expect(found?.answer).toMatch(/^HTTP\/1\.1 \d{3}/);
   });
 
-  it('whatever is changed in them, and wherever they are cut', async () => {
-    const random = generator(20_261_118);
+  it(`whatever is changed in them, and wherever they are cut (seed ${seed})`, async () => {
+    const { below, pick } = seeded(seed);
     const bits = ['\r', '\n', '\r\n', ' ', ':', '0', '3', 'a', '-', '\t', '\0', '\xff', ','];
     const lines = [
       'Content-Length: 2',
@@ -293,15 +294,15 @@ describe('other bytes are left to Node', () => {
       'Connection: keep-alive',
     ];
     const changed = () => {
-      let text = [post(fast, '{"a":1}'), post(other, 'xyz'), get(fast)][random(3)] as string;
-      for (let n = random(3); n > 0; n--) {
-        const isLine = random(2) === 0;
-        const at = isLine ? text.indexOf('\r\n', random(text.length)) + 2 : random(text.length + 1);
-        const given = isLine ? `${lines[random(lines.length)]}\r\n` : bits[random(bits.length)];
-        text = text.slice(0, at) + given + text.slice(isLine ? at : at + random(3));
+      let text = pick([post(fast, '{"a":1}'), post(other, 'xyz'), get(fast)]);
+      for (let n = below(3); n > 0; n--) {
+        const isLine = below(2) === 0;
+        const at = isLine ? text.indexOf('\r\n', below(text.length)) + 2 : below(text.length + 1);
+        const given = isLine ? `${pick(lines)}\r\n` : pick(bits);
+        text = text.slice(0, at) + given + text.slice(isLine ? at : at + below(3));
       }
-      const cutAt = random(text.length);
-      return [...(random(2) === 0 ? [text] : [text.slice(0, cutAt), text.slice(cutAt)]), lastOne];
+      const cutAt = below(text.length);
+      return [...(below(2) === 0 ? [text] : [text.slice(0, cutAt), text.slice(cutAt)]), lastOne];
     };
     let sum = 0;
     for (let round = 0; round < 12; round++) {
@@ -462,12 +463,3 @@ describe('a connection', () => {
     expect(served.fastCount()).toBe(3);
   });
 });
-
-/** Whole numbers below a limit, the same in each run. */
-function generator(seed: number) {
-  let state = seed;
-  return (limit: number) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * limit);
-  };
-}
