@@ -19,6 +19,7 @@ import {
   ratio,
   start,
   stop,
+  superuserAddress,
   superuserUrl,
   wrk,
 } from './load.mjs';
@@ -184,6 +185,31 @@ async function openObvious(projects) {
   };
 }
 
+/** The least that a Node.js program can do for these databases. */
+async function openRelay(projects) {
+  const port = String(installation.port + 2);
+  const { socket, user, password, port: databasePort } = await superuserAddress(data);
+  const program = await start(
+    'bench/peers/obvious/relay.mjs',
+    {
+      ...{ SOCKET: path.dirname(socket), DATABASE_PORT: String(databasePort), DATABASE_USER: user },
+      ...{ PASSWORD: password, STATEMENT: sql, PORT: port },
+    },
+    /ready/,
+  );
+  const ids = new Map(await idsOf());
+  const address = `http://127.0.0.1:${port}`;
+  const target = ({ slug }) => `/p_${ids.get(slug)}/query`;
+  const relay = {
+    pid: program.child.pid,
+    ask: (some, duration) => ask(some, 'even', { address, target, duration }),
+    close: () => stop(program),
+  };
+  // Opens the connections, and runs each statement often enough for a generic plan.
+  relay.ask(projects, 2 + Math.ceil(projects.length / 150));
+  return relay;
+}
+
 /** Up to this many projects, PostgreSQL accepts the connections of both programs at the same time. */
 const inTurnsUpTo = 1_000;
 
@@ -200,14 +226,17 @@ async function obviousAlone(projects) {
   }
 }
 
-/** Runs all in turns, and compares them to the first of `runs`. Neither the first turn nor the first second of each is counted. */
-function inTurns(runs) {
+/**
+ * Runs all in turns, and compares them to the first of `runs`. Neither the first turn nor the first second of each is counted.
+ * `pidOf`: the process whose CPU time is measured.
+ */
+function inTurns(runs, pidOf = () => installation.pid()) {
   const measured = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
   for (let turn = -1; turn < repeats; turn++)
     for (const [name, run] of Object.entries(runs)) {
       // A second of the same load first: the service's knowledge of the statement expires during the other turns.
       run(1);
-      const result = withCpuMs(installation.pid(), installation.postmaster(), () => {
+      const result = withCpuMs(pidOf(name), installation.postmaster(), () => {
         const [kernelBefore, began] = [kernelMs(), performance.now()];
         const answered = run(seconds);
         const tookMs = performance.now() - began;
@@ -266,6 +295,7 @@ const speeds = [];
 const beside = [];
 const states = [];
 const limits = [];
+const leasts = [];
 const points = { projects: [], rows: [], state: [] };
 
 async function growProjects() {
@@ -286,22 +316,29 @@ async function growProjects() {
     // This process was blocked while pgbench ran: only now it learns which connections ended with the previous service.
     await sleep(100);
     await warmUp(some);
-    const obvious = size <= inTurnsUpTo ? await openObvious(some) : null;
+    const together = size <= inTurnsUpTo;
+    const obvious = together ? await openObvious(some) : null;
+    const relay = together ? await openRelay(some) : null;
     const runs = {
       one: (duration) => ask(some.slice(0, 1), 'even', { duration }),
       even: (duration) => ask(some, 'even', { duration }),
       ...(obvious && { obviousEven: (duration) => obvious.ask('even', duration) }),
+      ...(relay && {
+        relayOne: (duration) => relay.ask(some.slice(0, 1), duration),
+        relayEven: (duration) => relay.ask(some, duration),
+      }),
       zipf: (duration) => ask(some, 'zipf', { duration }),
       ...(obvious && { obviousZipf: (duration) => obvious.ask('zipf', duration) }),
       account: (duration) => ask(some, 'even', { key: account, duration }),
     };
     let measured;
     try {
-      measured = inTurns(runs);
+      measured = inTurns(runs, (name) => (name.startsWith('relay') ? relay.pid : installation.pid()));
     } finally {
       await obvious?.close();
+      await relay?.close();
     }
-    const results = measured.filter(({ name }) => !name.startsWith('obvious'));
+    const results = measured.filter(({ name }) => name in names);
     await sleep(1_000);
     const afterLoad = memoryMb(installation.pid(), installation.postmaster());
     for (const result of results) {
@@ -312,6 +349,7 @@ async function growProjects() {
     const mb = ({ service: own, postgres }) => `${own.toFixed(0)} / ${postgres.toFixed(0)} MB`;
     states.push([size, ...[startMs, crashMs].map((ms) => `${ms.toFixed(0)} ms`), mb(atStart), mb(afterLoad)]);
     points.state.push({ size, startMs, crashMs, atStart, afterLoad });
+    if (relay) leasts.push([size, ...leastOf((name) => measured.find((result) => result.name === name))]);
     const ratesOf = (name) => measured.find((result) => result.name === name)?.rates;
     const others = obvious
       ? { even: ratesOf('obviousEven'), zipf: ratesOf('obviousZipf') }
@@ -325,6 +363,22 @@ async function growProjects() {
     ]);
     beside.push([size, obvious ? 'yes' : 'no', ...times, '≥ 3']);
   }
+}
+
+/** What the relay reaches, and the part of it that ours reaches. */
+function leastOf(find) {
+  const [relayOne, relayEven, one, even] = ['relayOne', 'relayEven', 'one', 'even'].map(find);
+  const cpu = (result) => `${result.cpu.join(' + ')} µs`;
+  return [
+    relayOne.rate.toFixed(0),
+    relayEven.rate.toFixed(0),
+    ratio(relayEven.rates, relayOne.rates).toFixed(2),
+    cpu(relayOne),
+    cpu(relayEven),
+    (relayEven.cpu[0] / relayOne.cpu[0]).toFixed(1),
+    (even.cpu[0] / one.cpu[0]).toFixed(1),
+    ratio(even.rates, relayEven.rates).toFixed(2),
+  ];
 }
 
 async function growRows() {
@@ -419,6 +473,21 @@ report(
         rows: beside,
       },
       {
+        title: 'The least that a Node.js program needs: a relay without keys, limits and JSON',
+        header: [
+          'projects',
+          'one of them /s',
+          'evenly /s',
+          '×',
+          'CPU, one: relay + PostgreSQL',
+          'CPU, evenly',
+          'its own CPU ×',
+          'our own CPU ×',
+          'ours, of the relay evenly',
+        ],
+        rows: leasts,
+      },
+      {
         title: 'PostgreSQL alone: pgbench -M prepared with Q1 in one database',
         header: ['clients', 'with 10 clients /s', 'with this many /s', '×'],
         rows: limits,
@@ -428,7 +497,7 @@ report(
     notes: [
       'Backups are off.',
       `Machine: ${kernelSettings()}. Memory in huge pages is not counted.`,
-      `Up to ${inTurnsUpTo} projects, the connections of the obvious program are open, too, while ours is measured.`,
+      `Up to ${inTurnsUpTo} projects, the connections of the obvious program and of the relay are open, too, while ours is measured.`,
     ],
   },
 );

@@ -94,14 +94,19 @@ export async function startService(folder, script = 'packages/server/dist/main.j
   return { ...service, pid, data, port, ...project, ...rest };
 }
 
-/** The superuser's URL for a database of the service with this data folder. */
-export async function superuserUrl(data, database = 'postgres') {
+/** Where and how the superuser of the service with this data folder logs in. */
+export async function superuserAddress(data) {
   const [{ embeddedAddress }, { masterKeyFile, readKeyFile }] = await Promise.all([
     import('../packages/server/dist/engine/embedded.js'),
     import('../packages/server/dist/engine/master-key.js'),
   ]);
   const { key } = readKeyFile(masterKeyFile(data));
-  const { host, port, user, password } = embeddedAddress(data, key);
+  return embeddedAddress(data, key);
+}
+
+/** The superuser's URL for a database of the service with this data folder. */
+export async function superuserUrl(data, database = 'postgres') {
+  const { host, port, user, password } = await superuserAddress(data);
   return `postgres://${user}:${encodeURIComponent(password)}@${host}:${port}/${database}`;
 }
 

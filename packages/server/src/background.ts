@@ -47,7 +47,7 @@ const againMs = 300;
 const forgetEveryMs = 30_000;
 const defaultAuditDays = 365;
 /** How soon a server that was opened later gets its loops. */
-const lookMs = 500;
+const lookMs = 2_000;
 
 /** Runs as long as the process lives; works only while it holds a lock that a single process can hold. */
 export function startBackground(deps: Deps, log: Log): Background {

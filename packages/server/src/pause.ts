@@ -1,4 +1,4 @@
-// The pause between two rounds of a loop that works until it is ended.
+// Time in loops that work until they are ended: the pause between two rounds, and how long they wait for an answer.
 
 /** Resolves after `ms`, or as soon as the signal is aborted. It never rejects, so a loop checks the signal itself. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
@@ -12,4 +12,20 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
       resolve();
     }
   });
+}
+
+/**
+ * What `asked` resolves with, or `late` if that takes longer than `ms`. No timer stays behind: those of an idle service would
+ * wake it as often as its loops do.
+ */
+export async function within<T, L>(ms: number, asked: Promise<T>, late: L): Promise<T | L> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<L>((resolve) => {
+    timer = setTimeout(resolve, ms, late).unref();
+  });
+  try {
+    return await Promise.race([asked, tooLate]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

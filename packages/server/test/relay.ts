@@ -13,7 +13,14 @@ export type Relay = Readonly<{
   stop(): Promise<void>;
 }>;
 
-export async function openRelay(to: { host: string; port: number }): Promise<Relay> {
+/** Sees what passes. `connection` counts them from 0. */
+export type Observer = (connection: number, from: 'client' | 'server', bytes: Buffer) => void;
+
+export async function openRelay(
+  to: { host: string; port: number },
+  observe: Observer = () => {},
+): Promise<Relay> {
+  let count = 0;
   let state: 'passing' | 'cut' | 'hanging' = 'passing';
   const sockets = new Set<Socket>();
   const keep = (socket: Socket) => {
@@ -30,6 +37,9 @@ export async function openRelay(to: { host: string; port: number }): Promise<Rel
     if (state === 'hanging') return void client.pause();
     const server = connect(to);
     keep(server);
+    const connection = count++;
+    client.on('data', (bytes) => observe(connection, 'client', bytes));
+    server.on('data', (bytes) => observe(connection, 'server', bytes));
     client.pipe(server).pipe(client);
     client.once('close', () => server.destroy());
     server.once('close', () => client.destroy());

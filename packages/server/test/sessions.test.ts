@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { type AddressInfo, connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
 import { type Answer, address, api, asAdmin, until, useTestService } from './helpers.ts';
@@ -43,6 +45,28 @@ describe('connections', () => {
       { ...address(), database: `p_${project.id}` },
     );
     expect((await read()).status).toBe(200);
+  });
+
+  it.skipIf(process.platform !== 'linux')('a process of PostgreSQL sleeps on after a read', async () => {
+    const project = at(1);
+    await run(project, 'create table slept (id int primary key)');
+    const { query, server } = rowhouse.service.deps;
+    const wakeUps = () => {
+      const [pid] = query.sessions.pidsOf(project.id, server.id);
+      return Number(
+        /^voluntary_ctxt_switches:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1],
+      );
+    };
+    const afterRead = async () => {
+      for (let n = 0; n < 3; n++) await run(project, 'select id from slept');
+      await sleep(100);
+      const before = wakeUps();
+      await sleep(1_500);
+      return wakeUps() - before;
+    };
+    const found = [await afterRead(), await afterRead(), await afterRead()];
+    // Every ten seconds, it reports its statistics.
+    expect(Math.min(...found)).toBe(0);
   });
 
   it('three times as many projects as connections take turns, and all get answers', async () => {

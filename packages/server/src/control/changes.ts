@@ -4,8 +4,7 @@
 // Polls compare snapshots, and those of one connection only: after a crash or a failover, transaction ids that were given
 // out before are given out again, so to an older snapshot a new revocation can look like one that it has seen. Each new
 // connection, and each new timeline, makes the process forget what it remembered.
-import { setTimeout as sleep } from 'node:timers/promises';
-import { pause } from '../pause.ts';
+import { pause, within } from '../pause.ts';
 import type { Session } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
@@ -40,6 +39,8 @@ export type Feed = {
 };
 
 export const pollMs = 250;
+/** While this is the only process, and has not used a cache for a while. */
+const [quietPollMs, quietAfterMs] = [600, 10_000];
 /** While a hold is announced: a project that several processes hold waits for the slowest of them. */
 const pollHoldsMs = 10;
 /** Caches are not used if the last successful poll is older than this. */
@@ -60,6 +61,7 @@ export function followChanges(control: Control): Feed {
   const holdsListeners: HoldsListener[] = [];
   let areHoldsAnnounced = false;
   let freshSince = Number.NEGATIVE_INFINITY;
+  let usedAt = performance.now();
   /** The session that holds this process's lock. */
   let follower: Session | null = null;
   let alone = false;
@@ -84,7 +86,8 @@ export function followChanges(control: Control): Feed {
       freshSince = startedAt;
       alone = found.alone && !lost.aborted;
       reportHolds(holds);
-      await rest(areHoldsAnnounced ? pollHoldsMs : pollMs);
+      const isQuiet = alone && performance.now() - usedAt > quietAfterMs;
+      await rest(areHoldsAnnounced ? pollHoldsMs : isQuiet ? quietPollMs : pollMs);
     }
   };
   const forgetPresence = () => {
@@ -110,7 +113,10 @@ export function followChanges(control: Control): Feed {
     }
   };
   const running = run();
-  const isFresh = () => performance.now() - freshSince < trustedMs;
+  const isFresh = () => {
+    usedAt = performance.now();
+    return usedAt - freshSince < trustedMs;
+  };
 
   return {
     listen: (listener) => void listeners.push(listener),
@@ -145,7 +151,7 @@ async function readChanges(session: Session, seen: Position | null) {
       and not pg_visible_in_snapshot(changes.xid, last.seen)`;
   const asked = session.query<Change & Position & { holds: Hold[]; alone: boolean }>(statement, 'changes');
   asked.catch(() => {});
-  const rows = await Promise.race([asked, sleep(answerMs, null, { ref: false })]);
+  const rows = await within(answerMs, asked, null);
   const [first] = rows ?? [];
   if (!rows || !first) throw new Error(`no answer within ${answerMs} ms`);
   return {

@@ -1,8 +1,8 @@
 // A role that one process of the installation has at a time. It is an advisory lock, in a session that PostgreSQL ends if
 // its process falls silent. So the role moves within three seconds, whether its process has died or hangs, or its machine
 // is cut off.
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { pause } from '../pause.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { pause, within } from '../pause.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
@@ -58,7 +58,7 @@ async function beat(session: Queryable, role: string, ended: AbortSignal): Promi
       isAnswered = true;
     });
     asked.catch(() => {});
-    await Promise.race([asked, sleep(answerMs, undefined, { ref: false })]);
+    await within(answerMs, asked, undefined);
     // After a long turn of the event loop, the timer comes before an answer that is already there.
     if (!isAnswered) await nextTurn();
     if (!isAnswered) throw new Error(`no answer within ${answerMs} ms`);

@@ -41,9 +41,16 @@ export function openPacing(server: Server, { tickMs, idleTickMs, idleAfterMs } =
     await pause(Math.max(shortestMs, tickMs - roundMs), ended);
     for (let waited = tickMs; waited < idleTickMs && !ended.aborted; waited += tickMs) {
       if (await inTime(readUse(), ended)) return;
-      await pause(tickMs, ended);
+      await pause(untilNext(tickMs), ended);
     }
   };
+}
+
+/** Loops that wait come together: they wake an idle service once, and share a look. */
+function untilNext(tickMs: number): number {
+  const leftMs = tickMs - (performance.now() % tickMs);
+  // A timer can fire a little early.
+  return leftMs < tickMs / 20 ? leftMs + tickMs : leftMs;
 }
 
 /** True if there is no answer in time, or the work has ended. */

@@ -2,6 +2,7 @@
 // separate, so that long work on the server's other connections does not look like silence.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Server } from '../engine/servers.ts';
+import { within } from '../pause.ts';
 import { type Address, type Database, openDatabase } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
@@ -42,7 +43,7 @@ export function openWatch({ address, open, onOpen, onError }: Options): Watch {
     const asked = readRole(database);
     asked.catch(() => {});
     // Connecting has a limit of its own, which is longer.
-    const row = await Promise.race([asked, sleep(answerMs, null, { ref: false })]);
+    const row = await within(answerMs, asked, null);
     if (!row) throw new Error(`no answer within ${answerMs} ms`);
     if (row.standby) throw new Error('the server is a standby');
   };

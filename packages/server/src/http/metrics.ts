@@ -1,6 +1,7 @@
 // The metrics of HTTP requests, and the text of /metrics. All other metrics are declared in metrics/metrics.ts.
 // Labels are route patterns and statuses: never slugs, never anything whose number of values a caller controls.
-import { Counter, collectDefaultMetrics, type Registry } from 'prom-client';
+import { Counter, type Registry } from 'prom-client';
+import { addProcessMetrics } from '../metrics/process-metrics.ts';
 import type { NotedRequest } from '../metrics/project-log.ts';
 import { type Counters, createRegistry, type Gauges, type LabelledGauges } from '../metrics/registry.ts';
 import { addDurations } from './durations.ts';
@@ -19,8 +20,7 @@ export function createMetrics(
   labelled: LabelledGauges = {},
 ): Metrics {
   const registry = createRegistry(gauges, counters, labelled);
-  // The default of 10 ms would wake an idle service a hundred times a second.
-  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 50 });
+  addProcessMetrics(registry);
   const durations = addDurations(registry, 'rowhouse_http_request_seconds', 'Time to answer a request.');
   const failures = new Counter({
     name: 'rowhouse_http_failures_total',

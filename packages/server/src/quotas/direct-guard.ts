@@ -18,6 +18,7 @@ import {
   notifyVariables,
   type QueueIsLong,
 } from './notify-guard.ts';
+import { writeRateOf } from './write-rate.ts';
 
 /** `limits`: a database on the same server that has the table `projects`. */
 type Deps = { limits: Database; server: Server };
@@ -46,8 +47,8 @@ export type GuardEvent = Stop | Unmeasured | HeldBack | QueueIsLong;
 const mb = 1024 * 1024;
 /** Between two turns without direct sessions, two turns with them, and two measurements while one writes near the limit. */
 const [emptyMs, lookMs, nearMs] = [20, 10, 4];
-/** Without direct sessions, if nothing was written for a while and no project is near its limit. */
-const [quietMs, quietAfterMs, quietBytes] = [50, 2_000, 256 * mb];
+/** Without direct sessions, if nothing was written for a while and every project has this much left. */
+const [shortQuietMs, longQuietMs, quietAfterMs, quietBytes] = [50, 100, 2_000, 256 * mb];
 /** The assumed write rate of several sessions on several cores. A single one wrote 0.7 GB/s when measured. */
 const bytesPerMs = 4 * mb;
 const longestMs = 1_000;
@@ -72,6 +73,11 @@ export async function guardDirectSessions(
     if (text.startsWith('{')) onEvent(JSON.parse(text));
   };
   await limits.follow(statement, onMessage, ended);
+}
+
+/** In this time, new sessions cannot write all that is left, where the number of cores is known and small. */
+function quietMsOf({ address }: Server): number {
+  return quietBytes > 1.25 * longQuietMs * writeRateOf(address) ? longQuietMs : shortQuietMs;
 }
 
 /** Each turn is a transaction of its own: it sees committed changes, and keeps no old row versions alive. */
@@ -99,6 +105,7 @@ declare
   seen_xids integer;
   xid_at timestamptz := clock_timestamp();
   is_quiet boolean := false;
+  is_still boolean := false;
   xids integer;
   has_direct boolean := true;
   has_any_xid boolean := true;
@@ -112,11 +119,25 @@ declare
 begin
   loop
     commit;
-    perform pg_sleep(pause_ms / 1000);
+    if is_still then
+      -- Nothing needs attention. All of a turn is one expression, whose parts run in this order: each further statement costs
+      -- more than all that it reads. Once a second there is an ordinary turn.
+      while pg_sleep(pause_ms / 1000) is not null and age('3'::xid) = seen_xids
+        and pg_notification_queue_usage() < queue_limit / 2 and clock_timestamp() < told_at + interval '1 s'
+      loop
+        -- The time of the turn before, because the queue was read before now.
+        queue_calm_at := began_at;
+        began_at := clock_timestamp();
+        commit;
+      end loop;
+      is_still := false;
+    else
+      perform pg_sleep(pause_ms / 1000);
+    end if;
     began_at := clock_timestamp();
     pause_ms := ${lookMs};
     has_xid := '{}';
-    if told_at < began_at - interval '1 s' then
+    if told_at <= began_at - interval '1 s' then
       told_at := began_at;
       -- PostgreSQL detects a lost client only when it sends something.
       raise info '';
@@ -144,7 +165,8 @@ ${notifyTurn(server)}
               and size_bytes + ${quietBytes} > empty_bytes + limit_mb * 1048576::bigint);
           xid_at := began_at;
         end if;
-        pause_ms := case when is_quiet then ${quietMs} else ${emptyMs} end;
+        pause_ms := case when is_quiet then ${quietMsOf(server)} else ${emptyMs} end;
+        is_still := true;
       end if;
       looked_at := began_at;
       continue;

@@ -1,10 +1,10 @@
 // The sizes of all projects, at most a few seconds old. Only databases with activity are measured: idle projects cost
 // nothing, in any number. Databases known to be quick are measured together; a slow one is measured separately, so that the
 // others do not wait for it.
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Control } from '../control/control.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
+import { within } from '../pause.ts';
 import { sql } from '../postgres/sql.ts';
 import { isFullRow } from './reserve.ts';
 
@@ -85,7 +85,7 @@ export async function refreshSizes(deps: Deps): Promise<number> {
       started.push(working);
     }
   }
-  await Promise.race([Promise.all(started), sleep(budgetMs, undefined, { ref: false })]);
+  await within(budgetMs, Promise.all(started), null);
   return measured;
 }
 

@@ -1,7 +1,7 @@
 // Reads a page of a table's rows: request → tables → statement → rows → bytes.
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
+import { within } from '../pause.ts';
 import type { Form, Result } from '../query/exchange/answer-writer.ts';
 import { contextOf, routineOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
@@ -235,7 +235,7 @@ function countRows(deps: TableDeps, project: ProjectLogin, plan: Plan): Promise<
   const counts = async (): Promise<Count> => {
     if (request.count === 'estimated') return estimate();
     const exact = run('exact', countMs).catch(() => null);
-    const counted = await Promise.race([exact, sleep(countMs, null, { ref: false })]);
+    const counted = await within(countMs, exact, null);
     return counted === null ? estimate() : { rows: Number(counted), kind: 'exact' };
   };
   return counts().catch(() => null);

@@ -8,7 +8,8 @@ import { type Session, silent } from '../../postgres/session.ts';
  */
 const auditText = `
   select name from pg_catalog.pg_settings
-  where source operator(pg_catalog.=) 'session' and name operator(pg_catalog.<>) 'default_transaction_read_only'
+  where source operator(pg_catalog.=) 'session'
+    and name operator(pg_catalog.<>) all ('{default_transaction_read_only,client_connection_check_interval}'::pg_catalog.text[])
   union all
   select 'role' where current_user operator(pg_catalog.<>) session_user
   union all

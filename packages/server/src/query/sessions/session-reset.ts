@@ -16,9 +16,17 @@ const resets = {
   reset_temp: 'discard temp',
 };
 const modes = {
-  mode_read: 'set default_transaction_read_only = on',
-  mode_write: 'set default_transaction_read_only = off',
+  mode_read: modeText('on', '10s'),
+  mode_write: modeText('off', '1s'),
 };
+/**
+ * `checked`: how often PostgreSQL looks, while a statement runs, whether the service is still there. The timer for it also
+ * wakes a process whose statement has long ended. With thousands of projects there was one such wake-up for each read, and a
+ * read of a service that was killed holds up nobody.
+ */
+function modeText(readOnly: string, checked: string): string {
+  return `select pg_catalog.set_config('default_transaction_read_only', '${readOnly}', false), pg_catalog.set_config('client_connection_check_interval', '${checked}', false)`;
+}
 /**
  * RESET ALL does not reset the role, and a function that a policy calls can change it for the session. Sent as text, not
  * prepared: such a function could replace a prepared statement, and the next user would then find its traces.
