@@ -1,20 +1,39 @@
-// Connections with more data than fits into one read take turns, one per turn of the event loop. A request with a small
-// result therefore never waits for more than one of them.
+// Connections with large results, and long computations, take turns: at most one of them in a turn of the event loop. A
+// request with a small result therefore never waits for more than one of them.
+//
+// Turns are short while there is nothing else to do, and long beside many requests. A connection leaves some out, unless
+// several wait: its PostgreSQL process then waits until its rows are read, and leaves the processor to those of the others.
 
-const waiting: (() => void)[] = [];
+/** Turns that a connection leaves out before each read. With so many waiting, none leaves out any. */
+const leftOut = 2;
 
-export function nextTurn(resume: () => void): void {
-  if (waiting.push(resume) === 1) setImmediate(takeTurn);
+type Waiting = { resume: () => void; leavesOut: number };
+const waiting: Waiting[] = [];
+
+/** So many wait that none leaves out turns: reading less at a time would only be slower. */
+export function isCrowded(): boolean {
+  return waiting.length > leftOut;
 }
 
-function takeTurn(): void {
-  waiting.shift()?.();
-  if (waiting.length > 0) setImmediate(takeTurn);
+/** Calls `resume` when it is the connection's turn to read on. */
+export function nextRead(resume: () => void): void {
+  wait({ resume, leavesOut: leftOut });
 }
 
 /** For long computations: lets other work run before the next slice. */
 export function turn(): Promise<void> {
-  return new Promise(nextTurn);
+  return new Promise((resolve) => wait({ resume: resolve, leavesOut: 0 }));
+}
+
+function wait(entry: Waiting): void {
+  if (waiting.push(entry) === 1) setImmediate(takeTurn);
+}
+
+function takeTurn(): void {
+  const [first] = waiting;
+  if (first && first.leavesOut > 0 && !isCrowded()) first.leavesOut--;
+  else waiting.shift()?.resume();
+  if (waiting.length > 0) setImmediate(takeTurn);
 }
 
 /** A computation that yields after each slice. */

@@ -6,7 +6,7 @@ import { BackendMessages } from './backend-messages.ts';
 import { requestCancel } from './cancel-request.ts';
 import { connectMs, connectPlain, connectSecure, readBuffer } from './connect.ts';
 import type { Address } from './database.ts';
-import { nextTurn } from './fair-reads.ts';
+import { isCrowded, nextRead } from './fair-reads.ts';
 import { FrontendMessages } from './frontend-messages.ts';
 import { PreparedStatements } from './prepared-statements.ts';
 import { type Receiver, silent } from './receiver.ts';
@@ -15,6 +15,9 @@ import { readServerError } from './server-error.ts';
 import { RefusedError, StandbyError, TooLargeError } from './session-errors.ts';
 
 export { type Receiver, RefusedError, silent, TooLargeError };
+
+/** A connection that has received this much of one answer lets others read before it reads on. */
+const restBytes = 32 * 1024;
 
 export class Session {
   pid = 0;
@@ -167,24 +170,27 @@ export class Session {
     if (!this.isPaused && !this.messages.isHeld && !this.isResting) this.socket.resume();
   }
 
-  /** A read that fills the buffer is followed by more. Without a rest, Node.js would read on without end. */
+  /** Much of one answer, or a full buffer, is followed by more. Without a rest, Node.js would read on without end. */
   private take(bytes: Buffer, sinceRest: number): void {
+    const { first } = this;
     try {
       this.messages.read(bytes);
     } catch (error) {
       this.fail(error as Error);
     }
-    if (sinceRest < readBuffer.length || this.failure) return;
+    const isOneAnswer = this.first === first;
+    const restsAfter = isOneAnswer && !isCrowded() ? restBytes : readBuffer.length;
+    if (sinceRest < restsAfter || this.failure) return;
     this.sinceRest = 0;
     this.socket.pause();
     this.rest();
   }
 
-  /** Continues reading at its turn. */
+  /** Continues reading when it is its turn (fair-reads.ts). */
   private rest(): void {
     if (this.isResting) return;
     this.isResting = true;
-    nextTurn(() => {
+    nextRead(() => {
       this.isResting = false;
       this.resumeReading();
     });
