@@ -1,25 +1,33 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { within } from './pause.ts';
 
-const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
-
 describe('within', () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
   it('gives the answer, and leaves no timer behind', async () => {
-    const before = timers();
-    expect(await within(60_000, Promise.resolve('answer'), 'late')).toBe('answer');
-    expect(timers()).toBe(before);
+    const waiting = within(1_000, Promise.resolve('answer'), 'late');
+    expect(vi.getTimerCount()).toBe(1);
+    expect(await waiting).toBe('answer');
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   it('says so if it takes longer', async () => {
-    const answered = sleep(300, 'answer');
-    expect(await within(5, answered, 'late')).toBe('late');
-    expect(await answered).toBe('answer');
+    const waiting = within(1_000, new Promise(() => {}), 'late');
+    vi.advanceTimersByTime(999);
+    expect(vi.getTimerCount()).toBe(1);
+    vi.advanceTimersByTime(1);
+    expect(await waiting).toBe('late');
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   it('fails with what it waits for, and leaves no timer behind', async () => {
-    const before = timers();
-    await expect(within(60_000, Promise.reject(new Error('broken')), null)).rejects.toThrow('broken');
-    expect(timers()).toBe(before);
+    const waiting = within(1_000, Promise.reject(new Error('broken')), null);
+    await expect(waiting).rejects.toThrow('broken');
+    expect(vi.getTimerCount()).toBe(0);
   });
 });

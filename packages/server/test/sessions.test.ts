@@ -52,7 +52,8 @@ describe('connections', () => {
     await run(project, 'create table slept (id int primary key)');
     const { query, server } = rowhouse.service.deps;
     const wakeUps = () => {
-      const [pid] = query.sessions.pidsOf(project.id, server.id);
+      const [pid, ...others] = query.sessions.pidsOf(project.id, server.id);
+      expect(others).toEqual([]);
       return Number(
         /^voluntary_ctxt_switches:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1],
       );

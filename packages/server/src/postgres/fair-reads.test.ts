@@ -2,34 +2,46 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { isCrowded, nextRead, turn } from './fair-reads.ts';
 
-/** In which turn of the event loop each of these reads on. */
-async function turnsOf(count: number): Promise<number[]> {
+/** Calls `wait` for each, and tells in which turn of the event loop they went on. */
+async function turnsOf(waits: ((resume: () => void) => void)[]): Promise<number[]> {
   let now = 0;
-  const seen: number[] = [];
-  for (let n = 0; n < count; n++) nextRead(() => seen.push(now));
-  while (seen.length < count) {
-    await nextTurn();
+  const seen: number[] = waits.map(() => Number.NaN);
+  for (const [n, wait] of waits.entries())
+    wait(() => {
+      seen[n] = now;
+    });
+  while (seen.some(Number.isNaN)) {
     now++;
+    await nextTurn();
   }
   return seen;
 }
+const yielding = (resume: () => void) => nextRead(resume, true);
+const reading = (resume: () => void) => nextRead(resume, false);
+const computing = (resume: () => void) => void turn().then(resume);
 
-it('a large result alone leaves turns to requests with small ones', async () => {
-  const [first = 0] = await turnsOf(1);
-  expect(first).toBeGreaterThanOrEqual(2);
-  expect(first).toBeLessThanOrEqual(4);
+it('a large answer leaves two turns to requests with small ones, and a stream of the service none', async () => {
+  expect(await turnsOf([yielding])).toEqual([3]);
+  expect(await turnsOf([reading])).toEqual([1]);
 });
 
-it('where several wait, one reads on in each turn until few are left', async () => {
-  const turns = await turnsOf(6);
-  expect(new Set(turns).size).toBe(6);
-  expect(turns.slice(0, 4).map((seen, n) => seen - (turns[0] ?? 0) - n)).toEqual([0, 0, 0, 0]);
+it('a computation does not wait for a large answer', async () => {
+  expect(await turnsOf([yielding, computing])).toEqual([3, 1]);
+});
+
+it('two large answers leave out the same turns', async () => {
+  expect(await turnsOf([yielding, yielding])).toEqual([3, 4]);
+});
+
+it('where several wait, one reads on in each turn', async () => {
+  const [first, ...others] = await turnsOf([yielding, yielding, yielding, yielding, yielding]);
+  expect(first).toBe(1);
+  expect(others.slice(0, 2)).toEqual([2, 3]);
+});
+
+it('it is crowded only while several wait', async () => {
+  const waiting = turnsOf([reading, reading, reading]);
+  expect(isCrowded()).toBe(true);
+  await waiting;
   expect(isCrowded()).toBe(false);
-});
-
-it('a computation leaves out none, and comes after those that wait', async () => {
-  const order: string[] = [];
-  nextRead(() => order.push('read'));
-  await turn().then(() => order.push('computed'));
-  expect(order).toEqual(['read', 'computed']);
 });

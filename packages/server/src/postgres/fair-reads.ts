@@ -1,10 +1,11 @@
 // Connections with large results, and long computations, take turns: at most one of them in a turn of the event loop. A
 // request with a small result therefore never waits for more than one of them.
 //
-// Turns are short while there is nothing else to do, and long beside many requests. A connection leaves some out, unless
-// several wait: its PostgreSQL process then waits until its rows are read, and leaves the processor to those of the others.
+// Turns are short while there is nothing else to do, and long beside many requests. A connection with an answer for a caller
+// leaves some out, unless several wait: its PostgreSQL process then waits until its rows are read, and leaves the processor
+// to those of the others.
 
-/** Turns that a connection leaves out before each read. With so many waiting, none leaves out any. */
+/** With more than this many waiting, none leaves out any. */
 const leftOut = 2;
 
 type Waiting = { resume: () => void; leavesOut: number };
@@ -15,9 +16,9 @@ export function isCrowded(): boolean {
   return waiting.length > leftOut;
 }
 
-/** Calls `resume` when it is the connection's turn to read on. */
-export function nextRead(resume: () => void): void {
-  wait({ resume, leavesOut: leftOut });
+/** Calls `resume` when it is the connection's turn to read on. `yields`: it leaves turns out. */
+export function nextRead(resume: () => void, yields: boolean): void {
+  wait({ resume, leavesOut: yields ? leftOut : 0 });
 }
 
 /** For long computations: lets other work run before the next slice. */
@@ -30,9 +31,9 @@ function wait(entry: Waiting): void {
 }
 
 function takeTurn(): void {
-  const [first] = waiting;
-  if (first && first.leavesOut > 0 && !isCrowded()) first.leavesOut--;
-  else waiting.shift()?.resume();
+  const next = isCrowded() ? 0 : waiting.findIndex(({ leavesOut }) => leavesOut === 0);
+  for (const entry of waiting) entry.leavesOut = Math.max(0, entry.leavesOut - 1);
+  waiting.splice(next, next < 0 ? 0 : 1)[0]?.resume();
   if (waiting.length > 0) setImmediate(takeTurn);
 }
 

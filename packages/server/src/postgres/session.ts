@@ -16,7 +16,7 @@ import { RefusedError, StandbyError, TooLargeError } from './session-errors.ts';
 
 export { type Receiver, RefusedError, silent, TooLargeError };
 
-/** A connection that has received this much of one answer lets others read before it reads on. */
+/** A connection that yields lets others read before it reads on, once it has read this much and the answer goes on. */
 const restBytes = 32 * 1024;
 
 export class Session {
@@ -26,6 +26,8 @@ export class Session {
   readonly settings = new ReportedSettings();
   /** It has answered a question about the catalog, and its process keeps megabytes that it needed for it. */
   hasGrown = false;
+  /** Its answers are for callers: large ones leave time to small ones of other sessions. */
+  yields = false;
   private onClosed: () => void = () => {};
   private secret: Buffer = Buffer.alloc(0);
   /** Exchanges in flight, in order. The first one is being answered. */
@@ -162,6 +164,7 @@ export class Session {
   }
 
   resume(): void {
+    if (!this.isPaused) return;
     this.isPaused = false;
     this.rest();
   }
@@ -178,9 +181,8 @@ export class Session {
     } catch (error) {
       this.fail(error as Error);
     }
-    const isOneAnswer = this.first === first;
-    const restsAfter = isOneAnswer && !isCrowded() ? restBytes : readBuffer.length;
-    if (sinceRest < restsAfter || this.failure) return;
+    const restsSoon = this.yields && this.first === first && !isCrowded();
+    if (sinceRest < (restsSoon ? restBytes : readBuffer.length) || this.failure) return;
     this.sinceRest = 0;
     this.socket.pause();
     this.rest();
@@ -193,7 +195,7 @@ export class Session {
     nextRead(() => {
       this.isResting = false;
       this.resumeReading();
-    });
+    }, this.yields);
   }
 
   cancel(): Promise<void> {

@@ -18,7 +18,6 @@ import {
   notifyVariables,
   type QueueIsLong,
 } from './notify-guard.ts';
-import { writeRateOf } from './write-rate.ts';
 
 /** `limits`: a database on the same server that has the table `projects`. */
 type Deps = { limits: Database; server: Server };
@@ -47,8 +46,8 @@ export type GuardEvent = Stop | Unmeasured | HeldBack | QueueIsLong;
 const mb = 1024 * 1024;
 /** Between two turns without direct sessions, two turns with them, and two measurements while one writes near the limit. */
 const [emptyMs, lookMs, nearMs] = [20, 10, 4];
-/** Without direct sessions, if nothing was written for a while and every project has this much left. */
-const [shortQuietMs, longQuietMs, quietAfterMs, quietBytes] = [50, 100, 2_000, 256 * mb];
+/** Without direct sessions, if nothing was written for a while and no project is near its limit. */
+const [quietMs, quietAfterMs, quietBytes] = [50, 2_000, 256 * mb];
 /** The assumed write rate of several sessions on several cores. A single one wrote 0.7 GB/s when measured. */
 const bytesPerMs = 4 * mb;
 const longestMs = 1_000;
@@ -73,11 +72,6 @@ export async function guardDirectSessions(
     if (text.startsWith('{')) onEvent(JSON.parse(text));
   };
   await limits.follow(statement, onMessage, ended);
-}
-
-/** In this time, new sessions cannot write all that is left, where the number of cores is known and small. */
-function quietMsOf({ address }: Server): number {
-  return quietBytes > 1.25 * longQuietMs * writeRateOf(address) ? longQuietMs : shortQuietMs;
 }
 
 /** Each turn is a transaction of its own: it sees committed changes, and keeps no old row versions alive. */
@@ -131,6 +125,8 @@ begin
         commit;
       end loop;
       is_still := false;
+      -- What ended before that is not looked at again.
+      looked_at := greatest(looked_at, queue_calm_at);
     else
       perform pg_sleep(pause_ms / 1000);
     end if;
@@ -165,8 +161,9 @@ ${notifyTurn(server)}
               and size_bytes + ${quietBytes} > empty_bytes + limit_mb * 1048576::bigint);
           xid_at := began_at;
         end if;
-        pause_ms := case when is_quiet then ${quietMsOf(server)} else ${emptyMs} end;
-        is_still := true;
+        pause_ms := case when is_quiet then ${quietMs} else ${emptyMs} end;
+        -- Sessions of projects that lost their direct connections are ended in each turn.
+        is_still := paused = '{}';
       end if;
       looked_at := began_at;
       continue;

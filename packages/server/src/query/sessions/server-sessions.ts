@@ -53,6 +53,7 @@ export function openServerSessions(
         loginOf(server, login),
         sessionSettings(server.userSettings, project.loginAs),
       );
+      session.yields = true;
       onOpened(project, session);
       return session;
     };

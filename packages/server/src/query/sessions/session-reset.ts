@@ -16,13 +16,13 @@ const resets = {
   reset_temp: 'discard temp',
 };
 const modes = {
-  mode_read: modeText('on', '10s'),
+  mode_read: modeText('on', '5s'),
   mode_write: modeText('off', '1s'),
 };
 /**
  * `checked`: how often PostgreSQL looks, while a statement runs, whether the service is still there. The timer for it also
- * wakes a process whose statement has long ended. With thousands of projects there was one such wake-up for each read, and a
- * read of a service that was killed holds up nobody.
+ * wakes a process whose statement has long ended: with thousands of projects, once for nearly every read. A read of a service
+ * that was killed may go on for a few seconds. A change may not: it holds locks that other requests wait for.
  */
 function modeText(readOnly: string, checked: string): string {
   return `select pg_catalog.set_config('default_transaction_read_only', '${readOnly}', false), pg_catalog.set_config('client_connection_check_interval', '${checked}', false)`;
