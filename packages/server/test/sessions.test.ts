@@ -47,7 +47,7 @@ describe('connections', () => {
     expect((await read()).status).toBe(200);
   });
 
-  it.skipIf(process.platform !== 'linux')('a process of PostgreSQL sleeps on after a read', async () => {
+  it.skipIf(process.platform !== 'linux')('after a read, a process of PostgreSQL is not woken within a second', async () => {
     const project = at(1);
     await run(project, 'create table slept (id int primary key)');
     const { query, server } = rowhouse.service.deps;

@@ -51,8 +51,10 @@ export class Session {
     this.address = address;
     this.socket = secured ?? connectPlain(address, (bytes) => this.take(bytes, bytes.length));
     secured?.on('data', (bytes: Buffer) => {
+      const { first } = this;
       this.sinceRest += bytes.length;
       this.take(bytes, this.sinceRest);
+      if (this.first !== first) this.sinceRest = 0;
     });
     this.socket.on('error', (error) => this.fail(error));
     this.socket.on('close', () => this.fail(new Error('PostgreSQL closed the connection.')));

@@ -124,6 +124,8 @@ begin
         began_at := clock_timestamp();
         commit;
       end loop;
+      -- Within a transaction, age() stays as it was first read.
+      commit;
       is_still := false;
       -- What ended before that is not looked at again.
       looked_at := greatest(looked_at, queue_calm_at);
