@@ -47,28 +47,31 @@ describe('connections', () => {
     expect((await read()).status).toBe(200);
   });
 
-  it.skipIf(process.platform !== 'linux')('after a read, a process of PostgreSQL is not woken within a second', async () => {
-    const project = at(1);
-    await run(project, 'create table slept (id int primary key)');
-    const { query, server } = rowhouse.service.deps;
-    const wakeUps = () => {
-      const [pid, ...others] = query.sessions.pidsOf(project.id, server.id);
-      expect(others).toEqual([]);
-      return Number(
-        /^voluntary_ctxt_switches:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1],
-      );
-    };
-    const afterRead = async () => {
-      for (let n = 0; n < 3; n++) await run(project, 'select id from slept');
-      await sleep(100);
-      const before = wakeUps();
-      await sleep(1_500);
-      return wakeUps() - before;
-    };
-    const found = [await afterRead(), await afterRead(), await afterRead()];
-    // Every ten seconds, it reports its statistics.
-    expect(Math.min(...found)).toBe(0);
-  });
+  it.skipIf(process.platform !== 'linux')(
+    'after a read, a process of PostgreSQL is not woken within a second',
+    async () => {
+      const project = at(1);
+      await run(project, 'create table slept (id int primary key)');
+      const { query, server } = rowhouse.service.deps;
+      const wakeUps = () => {
+        const [pid, ...others] = query.sessions.pidsOf(project.id, server.id);
+        expect(others).toEqual([]);
+        return Number(
+          /^voluntary_ctxt_switches:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1],
+        );
+      };
+      const afterRead = async () => {
+        for (let n = 0; n < 3; n++) await run(project, 'select id from slept');
+        await sleep(100);
+        const before = wakeUps();
+        await sleep(1_500);
+        return wakeUps() - before;
+      };
+      const found = [await afterRead(), await afterRead(), await afterRead()];
+      // Every ten seconds, it reports its statistics.
+      expect(Math.min(...found)).toBe(0);
+    },
+  );
 
   it('three times as many projects as connections take turns, and all get answers', async () => {
     const turns = Array.from({ length: 4 }, () => projects).flat();
