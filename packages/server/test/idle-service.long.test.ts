@@ -10,8 +10,8 @@ import { launch, newAccountKey, newDataFolder, postmasterPid } from './process.t
 /** The rarest of the periodic work comes every five minutes, and autovacuum rests after six. */
 const quietMs = 6.5 * 60_000;
 
-/** Three times what it takes with thousands of projects. */
-const maxShare = 0.03;
+/** Ten times the share of a core that is aimed at. */
+const maxShare = 0.1;
 /** Of the service alone: about twenty a second when this was written. */
 const maxWakeUps = 60;
 const watchedMs = 30_000;
