@@ -24,7 +24,7 @@ import {
   wrk,
 } from './load.mjs';
 import { readOptions } from './options.mjs';
-import { kernelMs, memoryMb, withCpuMs } from './processes.mjs';
+import { kernelMs, mayBeRealTime, memoryMb, withCpuMs, withRealTime } from './processes.mjs';
 import { range, report } from './report.mjs';
 
 const options = readOptions({
@@ -282,11 +282,15 @@ function rowOf(what, { rate, ratio: against, spread, middle, cpu, kernel }, goal
   ];
 }
 
+const realTime = (run) => withRealTime(installation.pid(), run);
 const names = {
   one: 'one of them',
   even: 'evenly',
   zipf: "by Zipf's law",
   account: 'evenly, account key',
+  oneRealTime: 'one of them, real-time priority',
+  evenRealTime: 'evenly, real-time priority',
+  zipfRealTime: "by Zipf's law, real-time priority",
   first: 'first page',
   deep: 'page by cursor in the middle',
 };
@@ -330,6 +334,11 @@ async function growProjects() {
       zipf: (duration) => ask(some, 'zipf', { duration }),
       ...(obvious && { obviousZipf: (duration) => obvious.ask('zipf', duration) }),
       account: (duration) => ask(some, 'even', { key: account, duration }),
+      ...(mayBeRealTime() && {
+        oneRealTime: (duration) => realTime(() => ask(some.slice(0, 1), 'even', { duration })),
+        evenRealTime: (duration) => realTime(() => ask(some, 'even', { duration })),
+        zipfRealTime: (duration) => realTime(() => ask(some, 'zipf', { duration })),
+      }),
     };
     let measured;
     try {
@@ -495,7 +504,7 @@ report(
     ],
     plots: options.write ? drawGrowth(points, names) : [],
     notes: [
-      'Backups are off.',
+      'Backups are off. Real-time priority: ROWHOUSE_REAL_TIME.',
       `Machine: ${kernelSettings()}. Memory in huge pages is not counted.`,
       `Up to ${inTurnsUpTo} projects, the connections of the obvious program and of the relay are open, too, while ours is measured.`,
     ],

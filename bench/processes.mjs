@@ -1,5 +1,6 @@
 // Reads what Linux reports about processes: memory, CPU time, open files, children. Only the owner of a process and root
 // can read all of it.
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
@@ -51,6 +52,26 @@ export function withWaits(service, run) {
   const after = [waitMs(service), stolenMs()];
   const [waited, stolen] = after.map((ms, n) => (ms - before[n]) / took);
   return { ...result, waited, stolen: stolen / availableParallelism() };
+}
+
+/** The result of `run`, during which the service's main thread has real-time priority, as with ROWHOUSE_REAL_TIME. */
+export function withRealTime(service, run) {
+  if (!setPriority(service, '--rr', '1')) throw new Error('Only root can set priorities of other processes.');
+  try {
+    return run();
+  } finally {
+    setPriority(service, '--other', '0');
+  }
+}
+
+/** Whether `withRealTime` works here. */
+export function mayBeRealTime() {
+  return spawnSync('chrt', ['--rr', '1', 'true']).status === 0;
+}
+
+function setPriority(service, policy, priority) {
+  const args = ['--reset-on-fork', policy, '--pid', priority, String(service)];
+  return spawnSync('chrt', args).status === 0;
 }
 
 /** Ready to run, but not running. */

@@ -1,25 +1,28 @@
 // Where the CPU time of Q1 (one row by its key) goes, by perf: in one project, and spread evenly over many. Each statement wakes
-// another process of PostgreSQL then, and nothing that it needs is in the processor's caches.
-// npm run bench -- profile [--quick] [--projects 1,100] [--seconds 6] [--write]. Needs wrk and perf (Debian: linux-perf), and root.
+// another process of PostgreSQL then, and nothing that it needs is in the processor's caches. Also, how long the service is ready to
+// run and waits for a core, and what it reaches with real-time priority, which never waits.
+// npm run bench -- profile [--quick] [--projects 1,100] [--seconds 6] [--repeats 7] [--write]. Needs wrk and perf (Debian:
+// linux-perf), and root.
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { cleanName, drawFlame, foldStacks } from './flame.mjs';
-import { needTools, startService, stop, wrk } from './load.mjs';
+import { latency, median, needTools, ratios, startService, stop, wrk } from './load.mjs';
 import { askAtRandom, makeSmallProject } from './many-projects.mjs';
 import { readOptions } from './options.mjs';
 import { writeDrawing } from './plot.mjs';
-import { familyOf } from './processes.mjs';
-import { report } from './report.mjs';
+import { familyOf, mayBeRealTime, withRealTime, withWaits } from './processes.mjs';
+import { range, report } from './report.mjs';
 
 const options = readOptions({
   projects: { quick: [1, 10], full: [1, 100] },
   seconds: { quick: 1, full: 6 },
+  repeats: { quick: 1, full: 7 },
   connections: 32,
 });
-const { projects: sizes, seconds } = options;
+const { projects: sizes, seconds, repeats } = options;
 /** Samples a second on each core. Not a round number, so that it does not keep step with timers. */
 const frequency = 1999;
 needTools('wrk');
@@ -31,6 +34,7 @@ const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-profile-'));
 // V8 tells perf the names of compiled functions.
 const service = await startService(folder, undefined, { NODE_OPTIONS: '--perf-basic-prof-only-functions' });
 const profiles = [];
+const priorities = [];
 
 try {
   const projects = [];
@@ -40,6 +44,7 @@ try {
     // Opens sessions, and compiles code.
     ask(projects, 2 * seconds);
     profiles.push(await record(projects));
+    if (mayBeRealTime()) priorities.push(comparePriorities(projects));
   }
 } finally {
   const pids = familyOf(service.pid);
@@ -65,6 +70,18 @@ async function record(projects) {
   const { rate } = ask(projects, seconds + 3);
   await ended;
   return { size: projects.length, rate, samples: readSamples(file), stacks: readStacks(file) };
+}
+
+/** In turns with the usual priority and with real-time priority. */
+function comparePriorities(projects) {
+  const sides = { usual: [], realTime: [] };
+  const half = Math.max(1, Math.round(seconds / 2));
+  const run = () => withWaits(service.pid, () => ask(projects, half));
+  for (let turn = 0; turn < repeats; turn++) {
+    sides.usual.push(run());
+    sides.realTime.push(withRealTime(service.pid, run));
+  }
+  return { size: projects.length, ...sides };
 }
 
 /** As { part, symbol, count }. */
@@ -142,6 +159,15 @@ const draw = (profile) =>
     `profile-${profile.size}`,
     drawFlame(`CPU time of Q1 by stack, ${countOf(profile)}`, profile.stacks),
   );
+const priorityRow = ({ size, usual, realTime }) => {
+  const rates = [realTime, usual].map((turns) => turns.map(({ rate }) => rate));
+  const middle = (turns) => turns.toSorted((a, b) => a.rate - b.rate)[Math.floor(turns.length / 2)];
+  const waits = [usual, realTime].map(
+    (turns) => `${(median(turns.map(({ waited }) => waited)) * 100).toFixed(0)} %`,
+  );
+  const speed = [median(ratios(...rates)).toFixed(2), range(ratios(...rates))];
+  return [size, ...waits, ...speed, ...[usual, realTime].map((turns) => latency(middle(turns)))];
+};
 const columns = profiles.map(countOf);
 report(
   'profile',
@@ -161,6 +187,23 @@ report(
         header: ['', 'function', columns[0], columns.at(-1)],
         rows: ['service', 'PostgreSQL'].flatMap(grown),
       },
+      ...(priorities.length > 0
+        ? [
+            {
+              title: 'Waiting for a core, and real-time priority for the service (`ROWHOUSE_REAL_TIME`)',
+              header: [
+                'projects',
+                'the service waits for a core',
+                'with real-time priority',
+                '× requests a second',
+                'min–max',
+                'p50 / p99 ms',
+                'with real-time priority',
+              ],
+              rows: priorities.map(priorityRow),
+            },
+          ]
+        : []),
     ],
     plots: options.write ? profiles.map(draw) : [],
     notes: [

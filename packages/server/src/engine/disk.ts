@@ -6,7 +6,7 @@ import { statfs } from 'node:fs/promises';
 export type DiskFacts = { freeBytes: number; totalBytes: number; reserveBytes: number };
 
 export type DiskWatch = {
-  /** Cheap: the result of the last check, which is at most half a second old, and 25 ms near the reserve. */
+  /** Cheap: the result of the last check, which is at most two seconds old, and 25 ms near the reserve. */
   isLow(): boolean;
   /** null: the disk is on another machine, or cannot be read. */
   facts(): DiskFacts | null;
@@ -27,7 +27,7 @@ type Options = {
 
 const mb = 1024 * 1024;
 /** Time between two checks: the closer to the reserve, the shorter. */
-const [soonestMs, latestMs] = [25, 500];
+const [soonestMs, latestMs] = [25, 2_000];
 /** The assumed write rate of several sessions, rows and WAL together. */
 const bytesPerMs = mb;
 const usualReserveBytes = 1024 * mb;

@@ -46,8 +46,11 @@ export type GuardEvent = Stop | Unmeasured | HeldBack | QueueIsLong;
 const mb = 1024 * 1024;
 /** Between two turns without direct sessions, two turns with them, and two measurements while one writes near the limit. */
 const [emptyMs, lookMs, nearMs] = [20, 10, 4];
-/** Without direct sessions, if nothing was written for a while and no project is near its limit. */
-const [quietMs, quietAfterMs, quietBytes] = [50, 2_000, 256 * mb];
+/**
+ * Without direct sessions, if nothing was written for a while, a turn may come later: the more every project has left of its limit,
+ * the later.
+ */
+const [quietMs, longestQuietMs, quietAfterMs, quietBytesPerMs] = [50, 100, 2_000, 5 * mb];
 /** The assumed write rate of several sessions on several cores. A single one wrote 0.7 GB/s when measured. */
 const bytesPerMs = 4 * mb;
 const longestMs = 1_000;
@@ -98,7 +101,7 @@ declare
   excess bigint;
   seen_xids integer;
   xid_at timestamptz := clock_timestamp();
-  is_quiet boolean := false;
+  quiet_ms float8;
   is_still boolean := false;
   xids integer;
   has_direct boolean := true;
@@ -156,14 +159,13 @@ ${notifyTurn(server)}
     xids := age('3'::xid);
     if xids = seen_xids and not has_any_xid and not has_closed and queue_long_at is null then
       if not has_direct then
-        if not is_quiet and xid_at < began_at - interval '${quietAfterMs} ms' then
-          is_quiet := not exists (
-            select from public.projects
-            where server_id = ${server.id} and deleted_at is null
-              and size_bytes + ${quietBytes} > empty_bytes + limit_mb * 1048576::bigint);
+        if quiet_ms is null and xid_at < began_at - interval '${quietAfterMs} ms' then
+          select min(empty_bytes + limit_mb * 1048576::bigint - size_bytes) / ${quietBytesPerMs}::float8 into quiet_ms
+          from public.projects where server_id = ${server.id} and deleted_at is null;
+          quiet_ms := case when quiet_ms < ${quietMs} then null else least(quiet_ms, ${longestQuietMs}) end;
           xid_at := began_at;
         end if;
-        pause_ms := case when is_quiet then ${quietMs} else ${emptyMs} end;
+        pause_ms := coalesce(quiet_ms, ${emptyMs});
         -- Sessions of projects that lost their direct connections are ended in each turn.
         is_still := paused = '{}';
       end if;
@@ -171,7 +173,7 @@ ${notifyTurn(server)}
       continue;
     end if;
     if xids <> seen_xids then
-      is_quiet := false;
+      quiet_ms := null;
       xid_at := began_at;
     end if;
     seen_xids := xids;
