@@ -79,7 +79,7 @@ export async function greet(
 
 export function sayNotRealTime(problem: string): void {
   say(`  warning      ROWHOUSE_REAL_TIME has no effect: ${problem}.`);
-  say('               To fix it: remove the setting, or see "Many projects at once" in docs/performance.md.');
+  say('               To fix it: remove the setting, or see "Real-time priority" in docs/performance.md.');
 }
 
 /**
