@@ -347,6 +347,9 @@ async function growProjects() {
       await obvious?.close();
       await relay?.close();
     }
+    const first = measured.find(({ name }) => name === 'oneRealTime');
+    for (const result of measured)
+      if (result.name.endsWith('RealTime')) result.ratio = ratio(result.rates, first.rates);
     const results = measured.filter(({ name }) => name in names);
     await sleep(1_000);
     const afterLoad = memoryMb(installation.pid(), installation.postmaster());
@@ -504,7 +507,7 @@ report(
     ],
     plots: options.write ? drawGrowth(points, names) : [],
     notes: [
-      'Backups are off. Real-time priority: ROWHOUSE_REAL_TIME.',
+      'Backups are off. Real-time priority is that of the thread that answers requests. It shows what is lost by waiting for a core; these rows are compared with the first of them.',
       `Machine: ${kernelSettings()}. Memory in huge pages is not counted.`,
       `Up to ${inTurnsUpTo} projects, the connections of the obvious program and of the relay are open, too, while ours is measured.`,
     ],

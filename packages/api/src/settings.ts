@@ -86,12 +86,6 @@ export const settings = {
     default: 1,
     description: 'Number of API processes on this machine.',
   },
-  ROWHOUSE_REAL_TIME: {
-    type: 'boolean',
-    default: false,
-    description:
-      'Give the thread that answers requests real-time priority. That makes many projects in use at the same time faster (Linux, two cores or more).',
-  },
   ROWHOUSE_DRAIN_SECONDS: {
     type: 'integer',
     min: 0,

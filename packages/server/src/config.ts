@@ -104,7 +104,6 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     newOperatorKey: value('ROWHOUSE_NEW_OPERATOR_KEY', boolean),
     masterKey: value('ROWHOUSE_MASTER_KEY', masterKey),
     workers: value('ROWHOUSE_WORKERS', integer),
-    realTime: value('ROWHOUSE_REAL_TIME', boolean),
     drainSeconds: value('ROWHOUSE_DRAIN_SECONDS', integer),
     maxLimitMb: value('ROWHOUSE_MAX_LIMIT_MB', integer),
     diskReserveMb: value('ROWHOUSE_DISK_RESERVE_MB', integer),

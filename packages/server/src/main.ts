@@ -38,9 +38,8 @@ import { createRegistry } from './metrics/registry.ts';
 import type { Address } from './postgres/database.ts';
 import { publicAddress } from './postgres-proxy/public-address.ts';
 import { listenForPostgres, openProxyFor, postgresPlace, tlsFilesOf } from './postgres-proxy/start.ts';
-import { takeRealTimePriority } from './real-time.ts';
 import { openService, type Service } from './service.ts';
-import { explain, greet, say, sayNotRealTime } from './start-output.ts';
+import { explain, greet, say } from './start-output.ts';
 import { openTls, openTlsOptions, serviceTlsFiles } from './tls/files.ts';
 import { version } from './version.ts';
 import { isWorker, sharedMetrics, startWorkers, tellReady, whenTold } from './workers.ts';
@@ -133,8 +132,6 @@ async function startFirst(config: Config): Promise<void> {
   }
   lock.setAddress(url);
   await ensureAccount(service.deps.control, config, (made) => greet(config, service, embedded, url, made));
-  const problem = takePriority(config, log);
-  if (problem) sayNotRealTime(problem);
   // The key is printed before /readyz answers 200.
   isAnnounced = true;
   await announce();
@@ -164,15 +161,7 @@ async function startWorker(config: Config): Promise<void> {
   });
   await listen(config, service, { ...metrics, text: sharedMetrics(metrics.registry) });
   if (proxy) await listenForPostgres(config, proxy);
-  takePriority(config, log);
   tellReady();
-}
-
-/** Without it, the service works as usual. */
-function takePriority(config: Config, log: Logger): string | null {
-  const problem = config.realTime ? takeRealTimePriority() : null;
-  if (problem) log.warn({ problem }, 'ROWHOUSE_REAL_TIME has no effect');
-  return problem;
 }
 
 async function startEngine(

@@ -77,11 +77,6 @@ export async function greet(
   }
 }
 
-export function sayNotRealTime(problem: string): void {
-  say(`  warning      ROWHOUSE_REAL_TIME has no effect: ${problem}.`);
-  say('               To fix it: remove the setting, or see "Real-time priority" in docs/performance.md.');
-}
-
 /**
  * The link signs in once. It is printed beside a new account key, which allows more, and to a terminal: other output may be
  * kept by a supervisor where more people can read it.

@@ -29,7 +29,7 @@ const mb = 1024 * 1024;
 /** Time between two checks: the closer to the reserve, the shorter. */
 const [soonestMs, latestMs] = [25, 2_000];
 /** The assumed write rate of several sessions, rows and WAL together. */
-const bytesPerMs = mb;
+const bytesPerMs = 4 * mb;
 const usualReserveBytes = 1024 * mb;
 /** Written between a check and the end of the statements that are stopped because of it. */
 const reactionBytes = 32 * mb;

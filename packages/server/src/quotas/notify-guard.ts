@@ -52,6 +52,9 @@ export const notifyVariables = `
   offences jsonb := '{}';
   paused jsonb := '{}';`;
 
+/** Of a gigabyte or more. A flood can fill a shorter one in a tenth of a second. */
+export const isLongQueue = `queue_limit < ${longPart}`;
+
 /** Runs once a second. */
 export const notifyForget = `
       offences := coalesce((
