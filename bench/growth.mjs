@@ -227,10 +227,10 @@ async function obviousAlone(projects) {
 }
 
 /**
- * Runs all in turns, and compares them to the first of `runs`. Neither the first turn nor the first second of each is counted.
- * `pidOf`: the process whose CPU time is measured.
+ * Runs all in turns, and compares them to the first of `runs`, or to `baseOf` a name. Neither the first turn nor the first second of
+ * each is counted. `pidOf`: the process whose CPU time is measured.
  */
-function inTurns(runs, pidOf = () => installation.pid()) {
+function inTurns(runs, { pidOf = () => installation.pid(), baseOf = () => Object.keys(runs)[0] } = {}) {
   const measured = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
   for (let turn = -1; turn < repeats; turn++)
     for (const [name, run] of Object.entries(runs)) {
@@ -244,7 +244,6 @@ function inTurns(runs, pidOf = () => installation.pid()) {
       });
       if (turn >= 0) measured[name].push(result);
     }
-  const [first] = Object.values(measured);
   const rates = (results) => results.map(({ rate }) => rate);
   return Object.entries(measured).map(([name, results]) => {
     const byRate = [...results].sort((a, b) => a.rate - b.rate);
@@ -252,7 +251,7 @@ function inTurns(runs, pidOf = () => installation.pid()) {
       name,
       rates: rates(results),
       rate: median(rates(results)),
-      ratio: ratio(rates(results), rates(first)),
+      ratio: ratio(rates(results), rates(measured[baseOf(name)])),
       spread: range(rates(results), 0),
       middle: byRate[Math.floor(byRate.length / 2)],
       kernel: median(results.map(({ kernel }) => kernel)),
@@ -342,14 +341,14 @@ async function growProjects() {
     };
     let measured;
     try {
-      measured = inTurns(runs, (name) => (name.startsWith('relay') ? relay.pid : installation.pid()));
+      measured = inTurns(runs, {
+        pidOf: (name) => (name.startsWith('relay') ? relay.pid : installation.pid()),
+        baseOf: (name) => (name.endsWith('RealTime') ? 'oneRealTime' : 'one'),
+      });
     } finally {
       await obvious?.close();
       await relay?.close();
     }
-    const first = measured.find(({ name }) => name === 'oneRealTime');
-    for (const result of measured)
-      if (result.name.endsWith('RealTime')) result.ratio = ratio(result.rates, first.rates);
     const results = measured.filter(({ name }) => name in names);
     await sleep(1_000);
     const afterLoad = memoryMb(installation.pid(), installation.postmaster());
@@ -507,7 +506,12 @@ report(
     ],
     plots: options.write ? drawGrowth(points, names) : [],
     notes: [
-      'Backups are off. Real-time priority is that of the thread that answers requests. It shows what is lost by waiting for a core; these rows are compared with the first of them.',
+      'Backups are off.',
+      ...(mayBeRealTime()
+        ? [
+            'Real-time priority, for the thread that answers requests, shows what is lost by waiting for a core. These rows are compared with the first of them.',
+          ]
+        : []),
       `Machine: ${kernelSettings()}. Memory in huge pages is not counted.`,
       `Up to ${inTurnsUpTo} projects, the connections of the obvious program and of the relay are open, too, while ours is measured.`,
     ],

@@ -12,7 +12,7 @@ import { sql } from '../postgres/sql.ts';
 import { isDirect, mayHaveDirectSessions } from './direct-sessions-sql.ts';
 import {
   type HeldBack,
-  isLongQueue,
+  isLargeQueue,
   notifyForget,
   notifyLookMs,
   notifyTurn,
@@ -48,10 +48,10 @@ const mb = 1024 * 1024;
 /** Between two turns without direct sessions, two turns with them, and two measurements while one writes near the limit. */
 const [emptyMs, lookMs, nearMs] = [20, 10, 4];
 /**
- * Without direct sessions, after a while in which nothing was written, so that the recorded sizes are right: the more is left of
- * the limit that is nearest, the later the next turn.
+ * Without direct sessions, after a while in which nothing was written, so that the recorded sizes are right: the more the project
+ * nearest to its limit has left, the later the next turn.
  */
-const [quietMs, longestQuietMs, quietAfterMs, quietBytesPerMs] = [50, 100, 15_000, 5 * mb];
+const [quietMs, longestQuietMs, quietAfterMs, quietBytesPerMs] = [50, 100, 25_000, 5 * mb];
 /** The assumed write rate of several sessions on several cores. A single one wrote 0.7 GB/s when measured. */
 const bytesPerMs = 4 * mb;
 const longestMs = 1_000;
@@ -143,6 +143,8 @@ begin
       told_at := began_at;
       -- PostgreSQL detects a lost client only when it sends something.
       raise info '';
+      -- The last direct session may have ended without a trace.
+      has_direct := has_direct and exists (select from pg_stat_get_activity(null) as session where ${who});
       now_ms := extract(epoch from began_at) * 1000;
       strikes := coalesce((
         select jsonb_object_agg(key, value) from jsonb_each(strikes)
@@ -164,7 +166,7 @@ ${notifyTurn(server)}
           select min(empty_bytes + limit_mb * 1048576::bigint - size_bytes) / ${quietBytesPerMs}::float8 into quiet_ms
           from public.projects where server_id = ${server.id} and deleted_at is null;
           quiet_ms := case when quiet_ms < ${quietMs} then null
-            else least(quiet_ms, case when ${isLongQueue} then ${longestQuietMs} else ${quietMs} end) end;
+            else least(quiet_ms, case when ${isLargeQueue} then ${longestQuietMs} else ${quietMs} end) end;
           xid_at := began_at;
         end if;
         pause_ms := coalesce(quiet_ms, ${emptyMs});

@@ -52,8 +52,8 @@ export const notifyVariables = `
   offences jsonb := '{}';
   paused jsonb := '{}';`;
 
-/** Of a gigabyte or more. A flood can fill a shorter one in a tenth of a second. */
-export const isLongQueue = `queue_limit < ${longPart}`;
+/** The queue has more than 1 GB. A flood fills the smallest one, of 64 MB, within 100 ms. */
+export const isLargeQueue = `queue_limit < ${longPart}`;
 
 /** Runs once a second. */
 export const notifyForget = `
