@@ -295,6 +295,11 @@ const names = {
 };
 const goals = { even: { 100: 0.45, 1000: 0.35, 3000: 0.25 }, zipf: { 100: 0.7, 1000: 0.55, 3000: 0.4 } };
 const speeds = [];
+/** Also printed at once: the whole run takes an hour. */
+const addSpeed = (row) => {
+  speeds.push(row);
+  console.error(row.join(' · '));
+};
 const beside = [];
 const states = [];
 const limits = [];
@@ -354,7 +359,7 @@ async function growProjects() {
     const afterLoad = memoryMb(installation.pid(), installation.postmaster());
     for (const result of results) {
       const goal = goals[result.name]?.[size];
-      speeds.push(rowOf(`Q1, ${size} projects, ${names[result.name]}`, result, goal && `≥ ${goal}`));
+      addSpeed(rowOf(`Q1, ${size} projects, ${names[result.name]}`, result, goal && `≥ ${goal}`));
       points.projects.push({ size, name: result.name, rate: result.rate, ratio: result.ratio });
     }
     const mb = ({ service: own, postgres }) => `${own.toFixed(0)} / ${postgres.toFixed(0)} MB`;
@@ -421,7 +426,7 @@ async function growRows() {
   }
   for (const [kind, turns] of Object.entries(runs))
     for (const result of inTurns(turns)) {
-      speeds.push(rowOf(`${names[kind]}, ${result.name} rows`, result));
+      addSpeed(rowOf(`${names[kind]}, ${result.name} rows`, result));
       points.rows.push({ rows: Number(result.name), kind, rate: result.rate, ratio: result.ratio });
     }
   await call('DELETE', `/projects/${slug}`);

@@ -63,7 +63,12 @@ export async function openInstallation(data, { spares, env = {} }) {
     call: async (method, target, body) => {
       const response = await fetch(url + target, {
         method,
-        headers: { 'x-api-key': account, ...(body && { 'content-type': 'application/json' }) },
+        // A kept connection may have been closed while wrk blocked this process.
+        headers: {
+          connection: 'close',
+          'x-api-key': account,
+          ...(body && { 'content-type': 'application/json' }),
+        },
         ...(body && { body: JSON.stringify(body) }),
       });
       const answer = await response.json();
