@@ -67,9 +67,10 @@ describe('connections', () => {
         await sleep(1_500);
         return wakeUps() - before;
       };
-      const found = [await afterRead(), await afterRead(), await afterRead()];
-      // Every ten seconds, it reports its statistics.
-      expect(Math.min(...found)).toBe(0);
+      // Every ten seconds it reports its statistics, and on a busy machine the reads end late.
+      let found = await afterRead();
+      for (let turn = 1; turn < 8 && found > 0; turn++) found = await afterRead();
+      expect(found).toBe(0);
     },
   );
 
