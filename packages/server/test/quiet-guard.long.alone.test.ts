@@ -40,13 +40,23 @@ onLinux('a connection that comes when the guard looks rarely is held to the limi
   await sleep(idleMs);
   expect(await readTurns()).toBeGreaterThan(busyTurns);
   await service.call('PATCH', `/projects/${slug}`, { body: { limit_mb: limitMb } });
+  const { body: found } = await service.call('GET', `/projects/${slug}/connection`);
+  const connect = async () => {
+    const client = new pg.Client({ connectionString: found.connection.url });
+    client.on('error', () => {});
+    await client.connect();
+    onTestFinished(() => client.end().catch(() => {}));
+    return client;
+  };
+  // It is seen, and leaves long after the last commit.
+  const visitor = await connect();
+  await visitor.query('select pg_current_xact_id()');
+  await sleep(idleMs);
+  expect(await readTurns()).toBeGreaterThan(busyTurns);
+  await visitor.end();
   await until('it is quiet', async () => (await readTurns()) < busyTurns, 120_000);
 
-  const { body: found } = await service.call('GET', `/projects/${slug}/connection`);
-  const client = new pg.Client({ connectionString: found.connection.url });
-  client.on('error', () => {});
-  await client.connect();
-  onTestFinished(() => client.end().catch(() => {}));
+  const client = await connect();
   let isOver = false;
   let peakMb = 0;
   const watch = (async () => {

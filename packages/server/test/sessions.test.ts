@@ -67,7 +67,7 @@ describe('connections', () => {
         await sleep(1_500);
         return wakeUps() - before;
       };
-      // Every ten seconds it reports its statistics, and on a busy machine the reads end late.
+      // With a timer of a second, it is woken every time. Now and then, it reports statistics, or another test drops a database.
       let found = await afterRead();
       for (let turn = 1; turn < 8 && found > 0; turn++) found = await afterRead();
       expect(found).toBe(0);
