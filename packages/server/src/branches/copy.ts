@@ -35,7 +35,7 @@ export async function withCopy<T>(
   try {
     await withCopier(server, (copier) => {
       const prepare = async () => {
-        await Promise.all([copier.prepare(), ensureRoles(server, id)]);
+        await Promise.all([copier.prepare(sourceId), ensureRoles(server, id)]);
       };
       const copy = () => copier.copy(databaseOf(sourceId), databaseOf(id));
       return whilePaused(deps, [sourceId], { prepare, done }, copy);
@@ -49,16 +49,19 @@ export async function withCopy<T>(
   }
 }
 
-/** Does nothing if the copy has become a project. */
+/** Does nothing if the copy has become a project. What takes too long is left to the background work. */
 export async function discard(
   { control, server }: { control: Control; server: Server },
   id: string,
 ): Promise<void> {
   const [mine] = await control.query(sql`update spares set state = 'dropping' where id = ${id} returning id`);
   if (!mine) return;
-  await dropProvisioned(server, id);
+  await dropProvisioned(server, id, dropMs);
   await control.query(sql`delete from spares where id = ${id} and state = 'dropping'`);
 }
+
+/** A caller waits for it, and so does the next operation on branches. */
+const dropMs = 5_000;
 
 /** A spare that is being made for too long counts as abandoned. */
 export async function keep(control: Control, id: string): Promise<void> {

@@ -28,7 +28,7 @@ export async function swap(
   copy: Copy | null = null,
 ): Promise<void> {
   const { control, server } = deps;
-  await settleAll(deps);
+  await settleAll(deps, deps.onError);
   const held = kind === 'reset' ? [projectId] : [projectId, otherId];
   // Without its database a project would look like one that was exchanged.
   await requireHere(deps, held);
@@ -52,8 +52,12 @@ export async function swap(
     });
   } catch (error) {
     // Nothing was exchanged, or it was and only the recording failed.
-    await settle(deps, { kind, projectId, otherId, projectOid: projectOid ?? 0 });
-    if ((await settledOid(server, projectId)) === projectOid) throw error;
+    const oid = await settle(deps, { kind, projectId, otherId, projectOid: projectOid ?? 0 }).catch(
+      (failure) => {
+        throw errors.outcomeUnknown(failure);
+      },
+    );
+    if (oid === projectOid) throw error;
   }
   await tidy(deps, { kind, otherId }).catch(deps.onError);
 }
@@ -73,13 +77,19 @@ type Pending = Swap & { projectOid: number };
 
 /** One pass of the background work: completes or forgets what a process that died has begun. */
 export async function settleSwaps(deps: { control: Control; server: Server }): Promise<void> {
-  if ((await findPending(deps)).length > 0) await ifNoneRuns(deps, () => settleAll(deps));
+  if ((await findPending(deps)).length === 0) return;
+  const failures: unknown[] = [];
+  await ifNoneRuns(deps, () => settleAll(deps, (error) => failures.push(error)));
+  if (failures.length > 0) throw failures[0];
 }
 
-async function settleAll(deps: { control: Control; server: Server }): Promise<void> {
+async function settleAll(
+  deps: { control: Control; server: Server },
+  onError: (error: unknown) => void,
+): Promise<void> {
   for (const pending of await findPending(deps)) {
     await settle(deps, pending);
-    await tidy(deps, pending);
+    await tidy(deps, pending).catch(onError);
   }
 }
 
@@ -90,10 +100,12 @@ function findPending({ control, server }: { control: Control; server: Server }):
     from swaps join projects on projects.id = swaps.project_id and projects.server_id = ${server.id}`);
 }
 
-async function settle(deps: { control: Control; server: Server }, pending: Pending): Promise<void> {
-  const isSwapped = (await settledOid(deps.server, pending.projectId)) !== pending.projectOid;
-  if (isSwapped) await record(deps.control, pending);
+/** Returns which database the project has. */
+async function settle(deps: { control: Control; server: Server }, pending: Pending): Promise<number | null> {
+  const oid = await settledOid(deps.server, pending.projectId);
+  if (oid !== pending.projectOid) await record(deps.control, pending);
   else await deps.control.change(sql`delete from swaps where project_id = ${pending.projectId}`);
+  return oid;
 }
 
 /** Does nothing if it was recorded before. */

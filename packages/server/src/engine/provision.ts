@@ -84,9 +84,14 @@ export async function sizeOf(server: Server, id: string): Promise<number> {
 
 export const commentOf = (server: Pick<Server, 'installation'>) => `rowhouse ${server.installation}`;
 
-/** For databases that no project ever used, and for deleted projects that can no longer be restored. */
-export async function dropProvisioned(server: Server, id: string): Promise<void> {
-  await all(server, [sql`drop database if exists ${sql.id(databaseOf(id))} with (force)`]);
+/**
+ * For databases that no project ever used, and for deleted projects that can no longer be restored. PostgreSQL waits for a
+ * checkpoint. `withinMs`: for a caller that does not wait for a slow one; what is left is dropped by a later call.
+ */
+export async function dropProvisioned(server: Server, id: string, withinMs?: number): Promise<void> {
+  const drop = sql`drop database if exists ${sql.id(databaseOf(id))} with (force)`;
+  if (withinMs === undefined) await all(server, [drop]);
+  else await server.maintenance.query(drop, withinMs);
   for (const role of rolesOf(id)) await dropRole(server, role);
 }
 

@@ -58,6 +58,8 @@ export type RecoveryServer = {
 
 const sharedBuffersMb = 128;
 const openWithinS = 120;
+/** What writes out everything that was replayed takes as long as the disk needs. A server that hangs is noticed without it, by `look`. */
+export const writeOutMs = 30 * 60_000;
 
 /** Returns when the server answers queries, which is when it has replayed the WAL that was written during the backup. */
 export async function startRecovery(options: Options): Promise<RecoveryServer> {
@@ -90,7 +92,7 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
     password: options.superuser === null ? derivePassword(masterKey, superuser) : '',
     ...(socket !== null && { socket }),
   };
-  const database = openDatabase(address, { max: 2 });
+  const database = openDatabase(address, { max: 2, statementMs: writeOutMs, queryMs: 65_000 });
   let isStopping = false;
   const failed = postmaster.exited.then((how): never => {
     throw isStopping ? new Error('stopped') : new EngineError(`The PostgreSQL of the restore ${how}.`);
@@ -102,7 +104,10 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
     failed,
     look: () => Promise.race([failed, look(database, cluster.folder, capacity)]),
     open: async () => {
-      await Promise.race([failed, database.query(sql`select pg_promote(true, ${openWithinS}::int)`)]);
+      await Promise.race([
+        failed,
+        database.query(sql`select pg_promote(true, ${openWithinS}::int)`, writeOutMs),
+      ]);
       const [row] = await database.query<{ closed: boolean }>(sql`select pg_is_in_recovery() as closed`);
       if (row?.closed !== false) throw new EngineError('The PostgreSQL of the restore did not open.');
     },

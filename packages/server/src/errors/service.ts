@@ -49,6 +49,17 @@ export const serviceErrors = {
       hint: 'The change may have taken effect. Check the data before you send it again.',
       cause,
     }),
+  /** A statement of the service itself reached its limit, and was rolled back. */
+  tooSlow: (cause: unknown) =>
+    new RowhouseError(
+      'unavailable',
+      'PostgreSQL took too long for a step of this request, so the request was given up. Nothing was changed.',
+      {
+        retryAfterS: 5,
+        hint: 'Retry in a few seconds. If this persists, the disk of the server is overloaded, or a statement holds a lock.',
+        cause,
+      },
+    ),
   /** The deadline of the request has passed, and nothing was sent that could change anything. */
   noAnswer: () =>
     new RowhouseError('unavailable', 'PostgreSQL did not answer in time. Nothing was changed.', {

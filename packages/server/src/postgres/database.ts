@@ -67,17 +67,26 @@ const statementTimeoutMs = 60_000;
 /** A project may hold a lock on purpose. */
 const lockTimeoutMs = 2_000;
 /** After statement_timeout, so that PostgreSQL ends the statement first. */
-const silenceMs = statementTimeoutMs + 5_000;
+const silenceAfter = (statementMs: number) => statementMs + 5_000;
 const connectTimeoutMs = 5_000;
 
-/** `queryMs`, `changeMs`: how long a connection may stay silent before it counts as broken. */
-type Options = { max?: number; searchPath?: string; queryMs?: number; changeMs?: number };
+type Options = {
+  max?: number;
+  searchPath?: string;
+  /** How long a statement may take. */
+  statementMs?: number;
+  /** How long a connection may stay silent before it counts as broken. */
+  queryMs?: number;
+  changeMs?: number;
+};
 
 export function openDatabase(
   address: Address,
-  { max = 4, searchPath = 'public', queryMs = silenceMs, changeMs = silenceMs }: Options = {},
+  { max = 4, searchPath = 'public', statementMs = statementTimeoutMs, ...silence }: Options = {},
 ): Database {
-  const { pool, take, openAlone } = openClients(address, clientOptions(address, searchPath), {
+  const silenceMs = silenceAfter(statementMs);
+  const { queryMs = silenceMs, changeMs = silenceMs } = silence;
+  const { pool, take, openAlone } = openClients(address, clientOptions(address, searchPath, statementMs), {
     max,
     queryMs,
   });
@@ -195,7 +204,7 @@ function isBreak(error: unknown): boolean {
   return error instanceof RowhouseError && (error.code === 'unavailable' || error.code === 'outcome_unknown');
 }
 
-function clientOptions(address: Address, searchPath: string): pg.ClientConfig {
+function clientOptions(address: Address, searchPath: string, statementMs: number): pg.ClientConfig {
   return {
     host: address.host,
     port: address.port,
@@ -205,8 +214,8 @@ function clientOptions(address: Address, searchPath: string): pg.ClientConfig {
     ssl: address.tls,
     application_name: 'rowhouse',
     connectionTimeoutMillis: address.connectMs ?? connectTimeoutMs,
-    query_timeout: silenceMs,
+    query_timeout: silenceAfter(statementMs),
     keepAlive: true,
-    options: `-c statement_timeout=${statementTimeoutMs} -c lock_timeout=${lockTimeoutMs} -c search_path=${searchPath} -c TimeZone=UTC`,
+    options: `-c statement_timeout=${statementMs} -c lock_timeout=${lockTimeoutMs} -c search_path=${searchPath} -c TimeZone=UTC`,
   };
 }

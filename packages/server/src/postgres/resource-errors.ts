@@ -1,13 +1,20 @@
-// The error for a caller when a statement of the service itself meets a server that has run out of something (class 53). It is
-// the same for requests and for jobs.
+// The error for a caller when a statement of the service itself meets a server that has run out of something: space, memory,
+// connections (class 53), or time, because its disk is slow or another statement holds a lock. It is the same for requests and for jobs.
 import { errors, type RowhouseError } from '../errors.ts';
-import { isState, PostgresError } from './database.ts';
+import { PostgresError } from './database.ts';
 import { sqlstate } from './sqlstate.ts';
 
 /** null: it is another error. */
 export function explainResources(thrown: unknown): RowhouseError | null {
-  if (isState(thrown, sqlstate.diskFull)) return errors.serverFull(undefined, { cause: thrown });
+  return thrown instanceof PostgresError ? explainState(thrown.sqlstate, thrown) : null;
+}
+
+/** `state`: PostgreSQL's own, not raised by a project's code. The statement was rolled back. */
+export function explainState(state: string | undefined, cause: unknown): RowhouseError | null {
+  if (state === sqlstate.diskFull) return errors.serverFull(undefined, { cause });
   // Without memory, locks or connections.
-  if (thrown instanceof PostgresError && thrown.sqlstate.startsWith('53')) return errors.unavailable(thrown);
+  if (state?.startsWith('53')) return errors.unavailable(cause);
+  if (state === sqlstate.queryCanceled || state === sqlstate.lockNotAvailable || state === sqlstate.deadlock)
+    return errors.tooSlow(cause);
   return null;
 }

@@ -13,6 +13,7 @@ export const sqlstate = {
   insufficientPrivilege: '42501',
   invalidPassword: '28P01',
   diskFull: '53100',
+  deadlock: '40P01',
   limitExceeded: '54000',
   notInState: '55000',
   objectInUse: '55006',

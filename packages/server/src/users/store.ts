@@ -2,6 +2,7 @@
 // value.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
+import { explainState } from '../postgres/resource-errors.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { ownSize, sizeCheck, withHeadroom } from '../query/admission.ts';
 import { fateOf, isOverLimit, wasRaised } from '../query/exchange/failures.ts';
@@ -158,7 +159,7 @@ function explain(error: unknown): unknown {
   if (error.sql?.state === sqlstate.lockNotAvailable) return errors.usersLocked(error);
   // Waiting for a session or a pause has its own error, so the statement itself was slow.
   if (error.code === 'query_timeout') return errors.usersTooSlow(timeoutMs, error);
-  return error.sql ? errors.internal(error) : error;
+  return error.sql ? (explainState(error.sql.state, error) ?? errors.internal(error)) : error;
 }
 
 /** SQL for a row of auth.users in its wire format. */

@@ -7,7 +7,7 @@ import { embedConfiguration } from '../../engine/embed.ts';
 import { clusterFolderOf, holdsData, restoreFolderOf } from '../../engine/embedded.ts';
 import { EngineError } from '../../engine/engine-error.ts';
 import { superuser } from '../../engine/postmaster.ts';
-import { removeRecovery } from '../../engine/recovery-server.ts';
+import { removeRecovery, writeOutMs } from '../../engine/recovery-server.ts';
 import { findRunAs } from '../../engine/run-as.ts';
 import { sql } from '../../postgres/sql.ts';
 import { readBackups } from '../descriptions.ts';
@@ -102,7 +102,7 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
         const detached = await detachServers(server, request.controlDatabase);
         const embedded = foreign === null ? null : await embed(request, server);
         // The replayed changes and the end of the replay are written out: the folder is complete without its WAL.
-        await server.database.query(sql`checkpoint`);
+        await server.database.query(sql`checkpoint`, writeOutMs);
         return { lastChangeAt: lastCommit, backup: plan.tip.id, detached, embedded, access };
       },
     );
