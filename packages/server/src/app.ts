@@ -259,7 +259,10 @@ async function apiRoutes(api: FastifyInstance, deps: Deps): Promise<void> {
 
 /** The metrics on a separate port, which callers cannot reach. */
 export function buildMetricsApp(metrics: Pick<Metrics, 'text' | 'contentType'>): FastifyInstance {
-  const app = Fastify();
+  const app = Fastify({
+    serverFactory: (handler) => createNodeServer({}, null, handler),
+    clientErrorHandler: respondToBrokenRequest,
+  });
   metricsRoute(app, metrics);
   return app;
 }

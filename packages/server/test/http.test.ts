@@ -173,11 +173,29 @@ describe('raw HTTP requests', () => {
       `POST ${api}/projects HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}`,
       400,
     ],
+    ['two hosts', 'GET /readyz HTTP/1.1\r\nHost: localhost\r\nhost: example.com\r\n\r\n', 400],
+    ['no host', 'GET /readyz HTTP/1.1\r\n\r\n', 400],
+    ['HTTP/2.0', 'GET /readyz HTTP/2.0\r\nHost: localhost\r\n\r\n', 400],
+    ['no version', 'GET /readyz\r\n\r\n', 400],
+    ['the address of another host', 'GET http://example.com/readyz HTTP/1.1\r\nHost: localhost\r\n\r\n', 400],
     ['huge headers', `GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'x'.repeat(40_000)}\r\n\r\n`, 431],
   ])('are answered by the book: %s', async (_what, bytes, status) => {
     const answer = parse(await raw(bytes));
     expect(answer.status).toBe(status);
     expect(isErrorBody.Check(answer.body)).toBe(true);
+  });
+
+  it('behind the last one of a connection are not answered', async () => {
+    const answer = await raw('GET /readyz HTTP/1.0\r\n\r\nGET /readyz HTTP/1.0\r\n\r\n');
+    expect(answer.match(/HTTP\/1\.1 \d{3}/g)).toEqual(['HTTP/1.1 200']);
+  });
+
+  it('with a whole address are those for its path', async () => {
+    const answer = await raw(
+      'GET http://localhost/console HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n',
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 (200|30\d|404) /);
+    expect(answer.toLowerCase()).toContain('content-security-policy: ');
   });
 
   it('that arrive too slowly are cut off, in headers and body, while others are served', async () => {

@@ -24,13 +24,10 @@ declare module 'fastify' {
   }
 }
 
-const single = ['authorization', 'x-api-key', 'content-type', 'x-request-id', 'idempotency-key'];
-
 export async function identify(
   request: FastifyRequest,
   keyRing: KeyRing,
 ): Promise<{ caller: Caller | null; operator: OperatorCaller | null; accessToken: string | null }> {
-  refuseRepeated(request.raw.rawHeaders);
   const { key, accessToken } = readKeyAndToken(request);
   const found = await keyRing.verifyAny(key);
   if (found.kind === 'operator') return { caller: null, operator: found, accessToken };
@@ -97,27 +94,4 @@ export function readBearer(header: string | undefined): string | null {
   if (!token)
     throw errors.missingApiKey('The Authorization header does not have the form "Bearer <API_KEY>".');
   return token;
-}
-
-export function hasRepeated(rawHeaders: readonly string[]): boolean {
-  return findRepeated(rawHeaders) !== null;
-}
-
-/** Node keeps the first of some repeated headers and joins others; a proxy in front may have checked another one. */
-function findRepeated(rawHeaders: readonly string[]): string | null {
-  // Comparing lengths first avoids most of the conversions to lower case.
-  for (const name of single) {
-    let times = 0;
-    for (let index = 0; index < rawHeaders.length; index += 2) {
-      const given = rawHeaders[index] as string;
-      if (given.length === name.length && given.toLowerCase() === name && ++times > 1) return name;
-    }
-  }
-  return null;
-}
-
-export function refuseRepeated(rawHeaders: readonly string[]): void {
-  const name = findRepeated(rawHeaders);
-  if (name)
-    throw errors.invalidRequest([{ path: name, problem: 'this header must not be sent more than once' }]);
 }

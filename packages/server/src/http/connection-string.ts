@@ -4,7 +4,7 @@ import { databaseOf, type ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import { looksLikeKey } from '../keys/form.ts';
-import { readBearer, refuseRepeated } from './caller.ts';
+import { readBearer } from './caller.ts';
 import type { Deps } from './deps.ts';
 
 export const connectionHeader = 'neon-connection-string';
@@ -18,9 +18,8 @@ const usualDatabase = 'postgres';
  */
 export async function identifyByConnection(
   deps: Pick<Deps, 'keyRing' | 'logins' | 'rates'>,
-  { headers, raw }: FastifyRequest,
+  { headers }: FastifyRequest,
 ): Promise<{ caller: Caller; login: ProjectLogin }> {
-  refuseRepeated(raw.rawHeaders);
   const { user, password, database } = readConnectionString(headers[connectionHeader]);
   const bearer = readBearer(headers.authorization);
   if (bearer !== null && password !== '' && password !== bearer) {

@@ -1,5 +1,5 @@
 // The only place where an error becomes a response, and is logged if the service caused it.
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ErrorBody } from '@rowhouse/api';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
@@ -96,6 +96,8 @@ export function errorBody(error: RowhouseError, requestId: string): ErrorBody {
 /** For input that is not a valid request: answered on the bare socket. */
 export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUploading(socket)) return;
+  // Bytes behind the last request of a connection, whose response closes it.
+  if (error.code === 'HPE_CLOSED_CONNECTION') return;
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
@@ -112,6 +114,19 @@ export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Soc
     `HTTP/1.1 ${answer.status} ${answer.code}\r\ncontent-type: application/json; charset=utf-8\r\n` +
       `content-length: ${Buffer.byteLength(body)}\r\nx-request-id: ${requestId}\r\nconnection: close\r\n\r\n${body}`,
   );
+}
+
+/** For a request with two meanings (request-form.ts). What follows it on its connection is not read. */
+export function respondToAmbiguous(error: RowhouseError, response: ServerResponse): void {
+  const requestId = crypto.randomUUID();
+  const body = JSON.stringify(errorBody(error, requestId));
+  response.writeHead(error.status, {
+    ...headersOf(error, error.status, requestId),
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+  });
+  response.end(body);
 }
 
 type Received = Pick<IncomingMessage, 'method' | 'destroyed' | 'complete'>;

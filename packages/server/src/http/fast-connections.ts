@@ -174,8 +174,6 @@ class FastConnection {
 }
 
 class FastExchange implements HttpExchange {
-  /** request-head.ts rejects them. */
-  readonly hasRepeatedHeader = false;
   private readonly connection: FastConnection;
   private readonly head: RequestHead;
   private readonly body: Buffer;

@@ -168,8 +168,7 @@ function ordinaryCaller({ keyRing }: Deps, exchange: HttpExchange): Caller | nul
     headers[stalenessHeader] !== undefined ||
     headers['transfer-encoding'] !== undefined ||
     mayWantRows(headers.accept) ||
-    !hasOrdinaryBody(method, headers) ||
-    exchange.hasRepeatedHeader
+    !hasOrdinaryBody(method, headers)
   )
     return null;
   const caller = keyRing.recall(key);

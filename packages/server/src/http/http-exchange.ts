@@ -1,15 +1,12 @@
 // A request and its response, reduced to what the fast path needs. Node's HTTP server or fast-connections.ts reads the request.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { hasRepeated } from './caller.ts';
 
 export type HttpExchange = {
   readonly method: string;
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
   readonly socket: Socket;
-  /** A header that must not be repeated came twice. */
-  readonly hasRepeatedHeader: boolean;
   /** The caller has hung up. */
   readonly isGone: boolean;
   /** For responses that are sent in several pieces, instead of `send`. */
@@ -45,10 +42,6 @@ export class NodeExchange implements HttpExchange {
 
   get socket(): Socket {
     return this.request.socket;
-  }
-
-  get hasRepeatedHeader(): boolean {
-    return hasRepeated(this.request.rawHeaders);
   }
 
   /** A response that is queued on its connection gets no event when the connection closes, so the socket is checked too. */

@@ -2,6 +2,7 @@
 // each once, a length in digits, no other framing. Node's parser reads all other requests.
 import type { IncomingHttpHeaders } from 'node:http';
 import { apiPrefix } from '@rowhouse/api';
+import { isHost } from './host.ts';
 
 export type RequestHead = {
   method: string;
@@ -65,7 +66,12 @@ export function readRequestHead(bytes: Buffer): RequestHead | null {
     at = lineEnd + 2;
   }
   const { host, connection, 'content-length': given } = headers;
-  if (!host || (connection !== undefined && connection.toLowerCase() !== 'keep-alive')) return null;
+  if (
+    host === undefined ||
+    !isHost(host) ||
+    (connection !== undefined && connection.toLowerCase() !== 'keep-alive')
+  )
+    return null;
   if (given !== undefined && !digits.test(given)) return null;
   return { method, url, headers, headBytes: size + headEnd.length, bodyBytes: Number(given ?? 0) };
 }

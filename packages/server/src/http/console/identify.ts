@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../../errors.ts';
 import { looksLikeKey } from '../../keys/form.ts';
 import { type ConsoleSession, findSession } from '../../people/sessions.ts';
-import { readBearer, refuseRepeated } from '../caller.ts';
+import { readBearer } from '../caller.ts';
 import type { Deps } from '../deps.ts';
 import { readCookies } from './cookies.ts';
 import { checkFetch, checkHost, type Reached } from './request-checks.ts';
@@ -34,7 +34,6 @@ export function acceptOnlyConsole(app: FastifyInstance, hosts: readonly string[]
     reply.headers(securityHeaders);
     request.reached = checkHost(request.headers.host, hosts);
     checkFetch(request, request.reached);
-    refuseRepeated(request.raw.rawHeaders);
   });
   app.addHook('onRoute', (route) => {
     route.config = { ...route.config, cors: false };
