@@ -42,7 +42,7 @@ describe('an insert is known to be small, in a table with', () => {
       'create table t (a bigint generated always as identity primary key)',
       { narrowIndexes: 1 },
     ],
-    ['a serial', 'create table t (a serial primary key, b float8)', { hasToast: false, factor: 1 }],
+    ['a serial', 'create table t (a serial primary key, b float8)', { hasToast: false, factor: 0 }],
     [
       'a uuid',
       'create table t (a uuid primary key default gen_random_uuid(), b int unique)',
@@ -58,9 +58,11 @@ describe('an insert is known to be small, in a table with', () => {
       "create table t (a varchar(20) default 'x', b numeric(8, 2) default 0, c boolean default true)",
       {},
     ],
-    ['a padded column', 'create table t (a char(1000))', { fixedBytes: 4032 }],
+    ['a padded column', 'create table t (a char(1000))', { fixedBytes: 1016 }],
     ['JSON', "create table t (a jsonb not null default '{}')", { factor: 8 }],
-    ['arrays', 'create table t (a text[], b jsonb)', { factor: 16 }],
+    ['arrays', 'create table t (a text[], b jsonb)', { factor: 8 }],
+    ['arrays of padded values', 'create table t (a char(1000)[])', { factor: 504 }],
+    ['arrays of names', 'create table t (a name[])', { factor: 36 }],
     ['an enum', "create table t (a mood default 'sad')", {}],
     ['a key of text', 'create table t (a text unique, b inet)', { narrowIndexes: 0, wideIndexes: 1 }],
     [

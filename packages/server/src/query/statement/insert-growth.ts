@@ -14,11 +14,12 @@
 // they are from then on.
 import type { BoundedInsert } from './bounded-insert.ts';
 import { codeInChosen } from './reachable-code.ts';
+import { isFixed, valueBytes } from './value-bytes.ts';
 
 export type InsertFacts = Readonly<{
   guard: string;
   columns: number;
-  /** Of columns with a fixed size and of defaults, for each row. */
+  /** For each row, whatever its values are: what a value takes beside its text, and defaults. */
   fixedBytes: number;
   /** How many times as large as its text a value can be stored. */
   factor: number;
@@ -82,16 +83,11 @@ function guardOf(tables: readonly TableVersion[]): string {
   return `select from ${names.join(', ')} where ${checks.join(' and ')} limit 0`;
 }
 
+/** Of a value: its header, its alignment, and its part of the row's. */
+const headerBytes = 16;
 const firstUserOid = '16384';
 const equals = 'operator(pg_catalog.=)';
 const nameArray = (names: string) => `'{${names.split(/\s+/).join(',')}}'::pg_catalog.name[]`;
-
-/** Stored in as many bytes as they are sent, or fewer. `bpchar` is padded with blanks to its length (`is_padded`). */
-const textTypes = nameArray('text varchar bpchar json bytea numeric inet cidr');
-/** `[1,1]`: 12 bytes for two characters. */
-const jsonbFactor = 8;
-/** `{1,1}` of intervals: 16 bytes for two characters. */
-const arrayFactor = 16;
 
 /** Functions in defaults whose results have a small, known size. */
 const defaultFunctions = nameArray(
@@ -100,10 +96,6 @@ const defaultFunctions = nameArray(
 );
 const defaultNodes = `'{CONST,FUNCEXPR,SQLVALUEFUNCTION,RELABELTYPE,NEXTVALUEEXPR}'::pg_catalog.text[]`;
 
-const isFixed = (type: string) => `${type}.typlen operator(pg_catalog.>) 0
-  and (${type}.typtype ${equals} 'b' and ${type}.oid operator(pg_catalog.<) ${firstUserOid} or ${type}.typtype ${equals} 'e')`;
-const isText = (type: string) =>
-  `${type}.oid operator(pg_catalog.<) ${firstUserOid} and ${type}.typname ${equals} any (${textTypes})`;
 /** A narrow key: columns of a fixed size, 64 bytes altogether. */
 const isNarrow = `indexprs is null and (
     select pg_catalog.bool_and(${isFixed('type')}) and pg_catalog.sum(type.typlen) operator(pg_catalog.<=) 64
@@ -128,13 +120,9 @@ export const insertFacts = `
     join pg_catalog.pg_namespace as namespace on namespace.oid ${equals} relnamespace
   ),
   kept as (
-    select attnum, atttypmod, attgenerated, type.typlen, ${isFixed('type')} as is_fixed, ${isText('type')} as is_text,
-      type.typname ${equals} 'jsonb' and type.oid operator(pg_catalog.<) ${firstUserOid} as is_jsonb,
-      type.oid operator(pg_catalog.<) ${firstUserOid} and exists (
-        select from pg_catalog.pg_type as element
-        where element.typarray ${equals} type.oid and (${isFixed('element')} or ${isText('element')})) as is_array,
-      type.typname ${equals} 'bpchar' as is_padded
+    select attnum, attgenerated, stored.constant, stored.factor
     from pg_catalog.pg_attribute join pg_catalog.pg_type as type on type.oid ${equals} atttypid
+    left join lateral (${valueBytes('type', 'atttypmod')}) as stored on true
     where attrelid ${equals} any (select oid from chosen) and attnum operator(pg_catalog.>) 0 and not attisdropped
   ),
   maintained as (
@@ -156,14 +144,10 @@ export const insertFacts = `
       from used),
     'columns', (select pg_catalog.count(*) from kept),
     'fixedBytes', (
-      select coalesce(pg_catalog.sum(16 operator(pg_catalog.+) greatest(typlen::pg_catalog.int4, 0)
-        operator(pg_catalog.+) case when is_padded then greatest(atttypmod, 0) operator(pg_catalog.*) 4 else 0 end), 0)
-      from kept)
+      select coalesce(pg_catalog.sum(${headerBytes} operator(pg_catalog.+) constant), 0) from kept)
       operator(pg_catalog.+) (
       select coalesce(pg_catalog.sum(64 operator(pg_catalog.+) pg_catalog.length(expression)), 0) from defaults),
-    'factor', (
-      select coalesce(pg_catalog.max(case when is_array then ${arrayFactor} when is_jsonb then ${jsonbFactor} else 1 end), 1)
-      from kept where not is_fixed),
+    'factor', (select coalesce(pg_catalog.max(factor), 0) from kept),
     'hasToast', class.reltoastrelid operator(pg_catalog.<>) 0,
     'narrowIndexes', (select pg_catalog.count(*) from maintained where is_narrow),
     'wideIndexes', (select pg_catalog.count(*) from maintained where not is_narrow)
@@ -176,8 +160,7 @@ export const insertFacts = `
     and nspname operator(pg_catalog.<>) all (${nameArray('pg_catalog information_schema pg_toast rowhouse auth')})
     and pg_catalog.current_setting('search_path') ${equals} 'public'
     and not exists (select from code where purpose ${equals} any ('{read,insert}'::pg_catalog.text[]))
-    and not exists (
-      select from kept where attgenerated operator(pg_catalog.<>) '' or not (is_fixed or is_text or is_jsonb or is_array))
+    and not exists (select from kept where attgenerated operator(pg_catalog.<>) '' or constant is null)
     and not exists (
       select from maintained
       where amname operator(pg_catalog.<>) 'btree' or has_own_class or pages operator(pg_catalog.>) ${maxIndexPages})
