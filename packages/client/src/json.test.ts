@@ -111,11 +111,11 @@ describe('values that are sent', () => {
       date: new Date('2026-11-14T09:30:00Z'),
       bytes: new Uint8Array([0, 255, 16]),
       buffer: Buffer.from('a'),
-      odd: [Number.NaN, Number.POSITIVE_INFINITY],
+      odd: [Number.NaN, Number.POSITIVE_INFINITY, -0, 0],
       left: undefined,
     };
     expect(toJson(value)).toBe(
-      `{"big":[${2n ** 70n},{"deep":-1}],"date":"2026-11-14T09:30:00.000Z","bytes":"\\\\x00ff10","buffer":"\\\\x61","odd":["NaN","Infinity"]}`,
+      `{"big":[${2n ** 70n},{"deep":-1}],"date":"2026-11-14T09:30:00.000Z","bytes":"\\\\x00ff10","buffer":"\\\\x61","odd":["NaN","Infinity",-0,0]}`,
     );
   });
 

@@ -31,6 +31,8 @@ export function toJson(value: unknown): string {
       // The value before its toJSON: a Buffer has one, and that of an invalid Date returns null.
       const raw = this[key];
       if (typeof raw === 'bigint') return mark + raw;
+      // JSON.stringify writes 0.
+      if (Object.is(given, -0)) return `${mark}-0`;
       if (raw instanceof Uint8Array) return toHex(raw);
       // Throws for an invalid date.
       if (raw instanceof Date) return raw.toISOString();

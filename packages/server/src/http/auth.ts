@@ -32,7 +32,7 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['users'];
   const params = SlugParams;
   // Numbers in the attributes of users keep all digits.
-  const config = { exactNumbers: true };
+  const config = { numbers: 'values' } as const;
   const withToken = { ...config, acceptsToken: true, needsToken: true };
 
   const signedIn = async (request: FastifyRequest): Promise<{ context: AuthContext; claims: Claims }> => {

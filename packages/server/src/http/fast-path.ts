@@ -8,7 +8,6 @@ import { errors, RowhouseError } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
 import type { Changed } from '../tables/changes.ts';
-import { mayCopy, UnparsedRows } from '../tables/import/array-rows.ts';
 import type { Deps } from './deps.ts';
 import { respondWithError } from './error-response.ts';
 import type { HttpExchange } from './http-exchange.ts';
@@ -43,7 +42,7 @@ const nothing = Buffer.alloc(0);
 export function openFastPath(deps: Deps, onFinished: (finished: Finished) => void): FastPath {
   const validate = validatorCompiler({ schema: RunQuery, httpPart: 'body', method: 'POST', url: queryRoute });
   const runQuery: Run = (caller, project, body, reader) => {
-    const checked = validate(parseJsonBody(body, { exactNumbers: true })) as {
+    const checked = validate(parseJsonBody(body, { numbers: 'values' })) as {
       value?: RunQuery;
       error?: Error;
     };
@@ -65,8 +64,7 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
     if (name === undefined) return null;
     if (method === 'POST') {
       const run: Run = (caller, project, body, reader) => {
-        const parse = () => parseJsonBody(body, { exactNumbers: true });
-        const rows = mayCopy(query, body) ? new UnparsedRows(body, async () => parse()) : parse();
+        const rows = { bytes: body, parse: () => parseJsonBody(body, { numbers: 'rows' }) };
         return answerInsert(deps, caller, { project, name, rawQuery: query, reader }, rows);
       };
       return { slug, route: tableRoute, status: 201, run };

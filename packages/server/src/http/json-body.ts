@@ -5,9 +5,9 @@ import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../errors.ts';
 import { turn } from '../postgres/fair-reads.ts';
-import { parseJsonText, readWellFormed } from '../query/json/json-text.ts';
+import { ExactNumber, isJsonObject, parseJsonText, readWellFormed } from '../query/json/json-text.ts';
 import { LargeSyntaxError, parseLargeJson, sliceBytes } from '../query/json/large-json.ts';
-import { UnparsedRows } from '../tables/import/array-rows.ts';
+import type { SentRows } from '../tables/import/array-rows.ts';
 import { BodyMemory, noteResponse, readBody } from './body-memory.ts';
 
 /** Parses bodies of this content type as JSON. */
@@ -25,13 +25,18 @@ async function parseBody(request: FastifyRequest, payload: Readable): Promise<un
   const bytes = await readBody(request, payload, memory);
   const parse = async () =>
     bytes.length > sliceBytes ? parseLargeBody(bytes, memory, config) : parseJsonBody(bytes, config);
-  return config.takesUnparsed?.(request, bytes) ? new UnparsedRows(bytes, parse) : parse();
+  return config.takesRows ? ({ bytes, parse } satisfies SentRows) : parse();
 }
 
 /** Like `parseJsonBody`, in slices, so that other requests are served in between. */
-async function parseLargeBody(bytes: Buffer, memory: BodyMemory, { exactNumbers = false }): Promise<unknown> {
+async function parseLargeBody(
+  bytes: Buffer,
+  memory: BodyMemory,
+  { numbers = 'double' }: NumberOptions,
+): Promise<unknown> {
+  const onValues = (more: number) => memory.addValues(more);
   try {
-    return await parseLargeJson(bytes, { exact: exactNumbers, onValues: (more) => memory.addValues(more) });
+    return withPlainFields(await parseLargeJson(bytes, { exact: exactness[numbers], onValues }), numbers);
   } catch (error) {
     if (error instanceof LargeSyntaxError) throw errors.invalidJson(await explainAt(bytes, error.offset));
     throw error;
@@ -47,22 +52,43 @@ export function checkEncoding(headers: IncomingHttpHeaders): void {
     throw errors.unsupportedMediaType(`content-encoding ${packed}`);
 }
 
+/**
+ * Which numbers become ExactNumber, for values that go to PostgreSQL. `exact`: those that a double cannot represent.
+ * `rows`: all that JavaScript would write differently. `values`: these too, except in the fields that the service reads
+ * itself, those of the body and of its statements.
+ */
+type NumberOptions = { numbers?: 'double' | 'exact' | 'rows' | 'values' | undefined };
+
+const exactness = { double: null, exact: 'value', rows: 'spelling', values: 'spelling' } as const;
+
+function withPlainFields(body: unknown, numbers: NumberOptions['numbers']): unknown {
+  if (numbers !== 'values' || !isJsonObject(body)) return body;
+  for (const fields of [body, ...(Array.isArray(body.statements) ? body.statements : [])]) {
+    if (!isJsonObject(fields)) continue;
+    for (const name in fields) {
+      const value = fields[name];
+      if (value instanceof ExactNumber && value.isDouble) fields[name] = Number(value.text);
+    }
+  }
+  return body;
+}
+
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Parse numbers that a double cannot represent as ExactNumber, for values that go to PostgreSQL. */
-    exactNumbers?: boolean;
-    /** Whether the route gets this body as UnparsedRows. */
-    takesUnparsed?: (request: FastifyRequest, bytes: Buffer) => boolean;
+    numbers?: 'double' | 'exact' | 'rows' | 'values';
+    /** The route gets its body as SentRows. */
+    takesRows?: boolean;
   }
 }
 
 /** undefined for an empty body: the schema decides whether a body is required. */
-export function parseJsonBody(bytes: Buffer, { exactNumbers = false } = {}): unknown {
+export function parseJsonBody(bytes: Buffer, { numbers = 'double' }: NumberOptions = {}): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw errors.invalidJson('it is not valid UTF-8.');
   const text = bytes.toString('utf8');
   try {
-    return exactNumbers ? parseJsonText(text) : readWellFormed(text);
+    const exact = exactness[numbers];
+    return exact ? withPlainFields(parseJsonText(text, exact), numbers) : readWellFormed(text);
   } catch (error) {
     if (error instanceof SyntaxError) throw errors.invalidJson(explain(error, text));
     throw error;

@@ -53,7 +53,7 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
     '/mcp',
     {
       bodyLimit: maxBodyBytes,
-      config: { notesChanges: true, exactNumbers: true },
+      config: { notesChanges: true, numbers: 'exact' },
       schema: { hide: true, querystring: Query },
     },
     async (request, reply) => {

@@ -36,7 +36,7 @@ export function neonRoutes(app: FastifyInstance, deps: Deps): void {
     '/sql',
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true, notesChanges: true },
+      config: { numbers: 'values', notesChanges: true },
       schema: {
         tags: ['query'],
         summary: "Run SQL for Neon's driver",

@@ -33,7 +33,7 @@ export const defaultTimeoutMs = 29_000;
 export function queryRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['query'];
   const config = {
-    ...{ exactNumbers: true, hasTimeout: true, notesChanges: true, readsStandbys: true },
+    ...({ numbers: 'values', hasTimeout: true, notesChanges: true, readsStandbys: true } as const),
     ...({ acceptsToken: 'acting', beforeReplay: checkSession(deps) } as const),
   };
   const admit = admitActingUsers(deps);

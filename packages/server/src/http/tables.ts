@@ -21,7 +21,7 @@ import type { RowFormat } from '../query/rows-only.ts';
 import type { Table } from '../tables/catalog/catalog.ts';
 import { type Changed, deleteRows, insertRows, updateRows } from '../tables/changes.ts';
 import { withoutHidden } from '../tables/hidden-tables.ts';
-import { mayCopy } from '../tables/import/array-rows.ts';
+import type { SentRows } from '../tables/import/array-rows.ts';
 import { type ImportFormat, importRows } from '../tables/import/import.ts';
 import { readPage, readRows } from '../tables/pages.ts';
 import { type Action, requireGrants, requireRowSecurity } from '../tables/row-security.ts';
@@ -115,8 +115,8 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       bodyLimit: maxBodyBytes,
       config: {
         action: 'projects.write',
-        exactNumbers: true,
-        takesUnparsed: (request, bytes) => mayCopy(queryOf(request), bytes),
+        numbers: 'rows',
+        takesRows: true,
         acceptsToken: true,
         readsStandbys: true,
         notesChanges: true,
@@ -159,7 +159,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
           .header('content-type', json)
           .send(answer);
       }
-      const inserting = answerInsert(deps, caller, targetOf(request, project, reader), body);
+      const inserting = answerInsert(deps, caller, targetOf(request, project, reader), body as SentRows);
       return respond(deps, request, reply, reader, statusOf(reply, inserting), project);
     },
   );
@@ -170,7 +170,8 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       bodyLimit: maxBodyBytes,
       config: {
         action: 'projects.write',
-        exactNumbers: true,
+        numbers: 'rows',
+        takesRows: true,
         acceptsToken: true,
         notesChanges: true,
         readsStandbys: true,
@@ -190,7 +191,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     async (request, reply) => {
       const reader = readerOf(reply);
       const call = await writingCall(deps, request, 'update', reader);
-      const changing = updateRows(deps.tables, call, request.body);
+      const changing = updateRows(deps.tables, call, request.body as SentRows);
       return respond(deps, request, reply, reader, answerOf(changing), call.project);
     },
   );
@@ -249,9 +250,9 @@ export function answerPage(deps: Deps, caller: Caller, target: Target, format?: 
   return readRows(deps.tables, { ...call, access }, format);
 }
 
-export function answerInsert(deps: Deps, caller: Caller, target: Target, body: unknown): Promise<Changed> {
+export function answerInsert(deps: Deps, caller: Caller, target: Target, rows: SentRows): Promise<Changed> {
   requireRows(caller, 'tables:write');
-  return insertRows(deps.tables, callOf(deps, caller, target, 'insert'), body);
+  return insertRows(deps.tables, callOf(deps, caller, target, 'insert'), rows);
 }
 
 function callOf(deps: Deps, caller: Caller, target: Target, action: Action): TableCall {

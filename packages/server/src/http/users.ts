@@ -30,7 +30,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['users'];
   const params = SlugParams;
   // Numbers in the attributes of users keep all digits.
-  const config = { exactNumbers: true };
+  const config = { numbers: 'values' } as const;
 
   app.get<{ Params: Params; Querystring: ListUsers }>(
     `${authBase}/users`,

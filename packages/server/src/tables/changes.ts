@@ -8,12 +8,14 @@ import { type Parts, runTogether, type Step } from '../query/batch.ts';
 import type { Form, Result } from '../query/exchange/answer-writer.ts';
 import { contextOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
+import { isJsonObject } from '../query/json/json-text.ts';
 import { isLarge } from '../query/json/large-json.ts';
+import { keepJsonTexts } from '../query/json/sent-json.ts';
 import { runCompiled } from '../query/run.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { seesAll, withoutHidden } from './hidden-tables.ts';
-import { mayCopy, readArrayRows, UnparsedRows } from './import/array-rows.ts';
+import { mayCopy, readArrayRows, type SentRows } from './import/array-rows.ts';
 import { canCopyArray, copyArray } from './import/copy-array.ts';
 import { type ChangeRequest, readChangeRequest, readWord } from './request/request.ts';
 import { explainRefusal } from './row-security.ts';
@@ -24,6 +26,7 @@ import { explainWriteError } from './write/errors.ts';
 import { compilingInsert } from './write/insert.ts';
 import type { CompiledWrite, Returning } from './write/statement.ts';
 import { compileDelete, compilingUpdate } from './write/update-delete.ts';
+import { isJsonText } from './write/values.ts';
 
 /** `answer`: the whole response, or null if it was streamed to the reader. */
 export type Changed = Readonly<{ answer: Answer; isNew: boolean }>;
@@ -38,19 +41,15 @@ type Change = Readonly<{
 
 type Writes = Readonly<{ tables: readonly Table[]; writes: readonly CompiledWrite[] }>;
 
-/** `sent`: the body, or `UnparsedRows`. */
-export async function insertRows(deps: TableDeps, call: TableCall, sent: unknown): Promise<Changed> {
-  if (sent instanceof UnparsedRows) {
-    const copied = await copyRows(deps, call, sent.bytes);
-    return copied ?? insertParsed(deps, call, await sent.parse());
-  }
-  return insertParsed(deps, call, sent);
+export async function insertRows(deps: TableDeps, call: TableCall, sent: SentRows): Promise<Changed> {
+  const copied = mayCopy(call.rawQuery, sent.bytes) ? await copyRows(deps, call, sent.bytes) : null;
+  return copied ?? insertParsed(deps, call, await sent.parse(), sent.bytes);
 }
 
 /** null: they cannot be copied, and nothing has happened. */
 async function copyRows(deps: TableDeps, call: TableCall, bytes: Buffer): Promise<Changed | null> {
-  const { project, rawQuery, reader, access } = call;
-  const table = mayCopy(rawQuery, bytes) ? await findCopyable(deps, call) : null;
+  const { project, reader, access } = call;
+  const table = await findCopyable(deps, call);
   const rows = table && (await inTurns(readArrayRows(table, bytes)));
   if (!rows) return null;
   const count = await copyArray(deps.query, { project, table, rows, reader, timeoutMs: access.timeoutMs });
@@ -72,7 +71,12 @@ async function findCopyable(deps: TableDeps, { project, name, access }: TableCal
   }
 }
 
-async function insertParsed(deps: TableDeps, call: TableCall, body: unknown): Promise<Changed> {
+async function insertParsed(
+  deps: TableDeps,
+  call: TableCall,
+  body: unknown,
+  bytes: Buffer,
+): Promise<Changed> {
   const request = readChangeRequest(call.rawQuery, ['returning', 'on_conflict', 'resolution']);
   if (request.where.length > 0) {
     throw errors.invalidRequest(
@@ -89,14 +93,18 @@ async function insertParsed(deps: TableDeps, call: TableCall, body: unknown): Pr
     returning,
     select: request.select,
   };
-  const compile = (table: Table) => runSlices(body, compilingInsert(table, body, insert));
+  const compile = (table: Table) =>
+    runSlices(body, withJsonTexts(table, body, bytes, compilingInsert(table, body, insert)));
   const form = returning === 'minimal' ? countForm : isMany ? rowsForm : rowForm;
   return change(deps, call, { request, compile, form, maxAffected: null });
 }
 
-export function updateRows(deps: TableDeps, call: TableCall, body: unknown): Promise<Changed> {
-  const compile = (table: Table, request: ChangeRequest, returning: Returning) =>
-    runSlices(body, compilingUpdate(table, body, request, returning));
+export async function updateRows(deps: TableDeps, call: TableCall, sent: SentRows): Promise<Changed> {
+  const body = await sent.parse();
+  const compile = (table: Table, request: ChangeRequest, returning: Returning) => {
+    const compiling = compilingUpdate(table, body, request, returning);
+    return runSlices(body, withJsonTexts(table, body, sent.bytes, compiling));
+  };
   return changeFiltered(deps, call, compile);
 }
 
@@ -179,6 +187,23 @@ function change(
   };
   const explainMade = (error: unknown, made: Writes) => explain(error, made, request, project, maySee);
   return withTables(tables, make, run, reader, explainMade);
+}
+
+/** Values for json columns are stored as they were sent. */
+function* withJsonTexts<T>(table: Table, body: unknown, bytes: Buffer, compiling: Slices<T>): Slices<T> {
+  const names = jsonColumns(table);
+  const rows = Array.isArray(body) ? body : [body];
+  // What is not a row is refused when it is compiled.
+  if (names.size > 0 && rows.every(isJsonObject)) yield* keepJsonTexts(rows, names, bytes);
+  return yield* compiling;
+}
+
+const noNames: ReadonlySet<string> = new Set();
+
+function jsonColumns({ columns }: Table): ReadonlySet<string> {
+  let names = noNames;
+  for (const column of columns.values()) if (isJsonText(column)) names = new Set([...names, column.name]);
+  return names;
 }
 
 /** Compiles a small body at once; for a large one, other requests get turns in between. */

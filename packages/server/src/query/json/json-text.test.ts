@@ -43,6 +43,35 @@ describe('numbers', () => {
     expect(parseJsonText(`[${text}]`)).toEqual([number]);
   });
 
+  it.each(['-0', '-0.0', '0.30', '1.00', '1.50', '1e5', '1E-007', '-2.0e3', '0.0000001', '0e0', '10.0'])(
+    '%s keeps its spelling for PostgreSQL',
+    (number) => {
+      for (const text of [`[${number}]`, `{"a":[ ${number} ,1]}`, `{"a":-1,"b": ${number}\n}`]) {
+        expect(toJsonText(parseJsonText(text, 'spelling')).replaceAll(/\s/g, '')).toBe(
+          text.replaceAll(/\s/g, ''),
+        );
+      }
+      const [value] = parseJsonText(`[${number}]`, 'spelling') as unknown[];
+      expect(value).toBeInstanceOf(ExactNumber);
+      expect(toParameter(value, 1700)).toBe(number);
+      expect(Number(toParameter(value, 23)) + 0).toBe(Number(number) + 0);
+    },
+  );
+
+  it.each([
+    ['1.0', '1'],
+    ['1e3', '1000'],
+    ['-0.0', '0'],
+    ['1.50', '1.50'],
+    ['9007199254740993.0', '9007199254740993.0'],
+  ])('%s is %s for an integer', (number, whole) => {
+    expect(new ExactNumber(number).whole).toBe(whole);
+    for (const type of [20, 21, 23, 26, undefined])
+      expect(toParameter(new ExactNumber(number), type)).toBe(whole);
+    expect(toParameter([new ExactNumber(number)], 1007)).toBe(`{"${whole}"}`);
+    expect(toParameter([new ExactNumber(number)], 1231)).toBe(`{"${number}"}`);
+  });
+
   it('of any kind mean what they were, by ten thousand tries', () => {
     const digits = (most: number) =>
       Array.from({ length: 1 + Math.floor(Math.random() * most) }, () => Math.floor(Math.random() * 10)).join(

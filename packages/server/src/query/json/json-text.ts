@@ -3,12 +3,23 @@
 import { randomBytes } from 'node:crypto';
 import { errors } from '../../errors.ts';
 
-/** A number with more digits, or a larger exponent, than a double can hold, as text. */
+/** A number that JavaScript would change, as it was written: 12345678901234567890, 0.30 or -0. */
 export class ExactNumber {
   readonly text: string;
 
   constructor(text: string) {
     this.text = text;
+  }
+
+  /** Whether only its spelling would be lost. */
+  get isDouble(): boolean {
+    return fitsDouble(this.text);
+  }
+
+  /** For an integer type, which reads no fraction and no exponent: 1 for 1.0. The text, if it is no whole number. */
+  get whole(): string {
+    const value = Number(this.text);
+    return Number.isSafeInteger(value) && this.isDouble ? String(value) : this.text;
   }
 
   /** For JSON.stringify in toJsonText, which removes the mark again. */
@@ -24,11 +35,17 @@ export function isJsonObject(value: unknown): value is Record<string, unknown> {
   );
 }
 
-/** Like JSON.parse, but returns numbers that it would round as ExactNumber, except for a bare one. */
-export function parseJsonText(text: string): unknown {
+/**
+ * Which numbers become ExactNumber. `value`: those that a double would round. `spelling`: also those that JavaScript
+ * would write differently, for values that PostgreSQL stores: a numeric of 0.30 has two decimals, and -0 is not 0.
+ */
+export type Exactness = 'value' | 'spelling';
+
+/** Like JSON.parse, but returns numbers that it would change as ExactNumber, except for a bare one. */
+export function parseJsonText(text: string, keep: Exactness = 'value'): unknown {
   const value = readWellFormed(text);
-  if (!mayHoldExact.test(text) || typeof value !== 'object' || value === null) return value;
-  const marked = markExact(text);
+  if (!mayHoldExact[keep].test(text) || typeof value !== 'object' || value === null) return value;
+  const marked = markExact(text, isKept[keep]);
   if (marked === null) return value;
   const exact = JSON.parse(marked);
   unmark(exact);
@@ -55,11 +72,22 @@ export function toJsonText(value: unknown): string {
 const mark = `exact:${randomBytes(12).toString('hex')}:`;
 const marks = new RegExp(`"${mark}(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)"`, 'g');
 
-/** Doubles always hold 15 digits and two-digit exponents: for most bodies this test is enough (10 ns per byte). */
-const mayHoldExact = /\d(?:[\d.]{15}|[eE][-+]?\d{3})/;
+/**
+ * Doubles always hold 15 digits and two-digit exponents: for most bodies this test is enough (10 ns per byte). JavaScript
+ * writes the others as they are, except for zeros at the end, -0 and exponents.
+ */
+const mayHoldExact = {
+  value: /\d(?:[\d.]{15}|[eE][-+]?\d{3})/,
+  spelling: /\d[\d.]{15}|\.\d*0[\s,\]}]|-0[\s,\]}.]|0\.0{6}|[[,:\s]-?\d[\d.]*[eE]/,
+};
 
-/** The text with each number that a double cannot hold replaced by a marked string, or null if there is none. */
-function markExact(text: string): string | null {
+const isKept = {
+  value: (number: string) => !fitsDouble(number),
+  spelling: (number: string) => String(Number(number)) !== number,
+};
+
+/** The text with each number to keep replaced by a marked string, or null if there is none. */
+function markExact(text: string, isKept: (number: string) => boolean): string | null {
   const pieces: string[] = [];
   let copied = 0;
   for (let at = 0; at < text.length; ) {
@@ -69,7 +97,7 @@ function markExact(text: string): string | null {
     } else if (code === minus || isDigit(code)) {
       const end = endOfNumber(text, at + 1);
       const number = text.slice(at, end);
-      if (!fitsDouble(number)) {
+      if (isKept(number)) {
         pieces.push(text.slice(copied, at), `"${mark}${number}"`);
         copied = end;
       }

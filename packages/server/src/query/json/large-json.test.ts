@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { toArrayText } from './array-text.ts';
-import { parseJsonText, toJsonText } from './json-text.ts';
+import { type Exactness, parseJsonText, toJsonText } from './json-text.ts';
 import { LargeSyntaxError, parseLargeJson } from './large-json.ts';
 import { addJson, TextPieces } from './large-text.ts';
 import { toLargeParameter } from './parameters.ts';
 
-const parse = (text: string, exact = true) => parseLargeJson(Buffer.from(text), { exact });
+const parse = (text: string, exact: Exactness | null = 'value') =>
+  parseLargeJson(Buffer.from(text), { exact });
 const long = 'x'.repeat(70_000);
 
 const texts: [string, string][] = [
@@ -89,7 +90,7 @@ describe('large JSON', () => {
     await expect(parse(`["${long}\\ud83d${long}"]`)).rejects.toThrow(/surrogate/);
     const bytes = Buffer.from(`["${long}?${long}"]`);
     bytes[70_002] = 0xff;
-    await expect(parseLargeJson(bytes, { exact: true })).rejects.toThrow(/UTF-8/);
+    await expect(parseLargeJson(bytes, { exact: 'value' })).rejects.toThrow(/UTF-8/);
     const keys = `{${Array.from({ length: 100_001 }, (_, n) => `"k${n}":1`).join(',')}}`;
     await expect(parse(keys)).rejects.toThrow(/100000 keys/);
   });

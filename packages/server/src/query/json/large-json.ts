@@ -4,7 +4,7 @@
 import { isUtf8 } from 'node:buffer';
 import { errors } from '../../errors.ts';
 import { turn } from '../../postgres/fair-reads.ts';
-import { parseJsonText, readWellFormed } from './json-text.ts';
+import { type Exactness, parseJsonText, readWellFormed } from './json-text.ts';
 
 /** Larger texts are parsed, and written again, in slices of this size. */
 export const sliceBytes = 64 * 1024;
@@ -41,8 +41,8 @@ export class LargeSyntaxError extends Error {
   }
 }
 
-/** `exact`: numbers that a double cannot hold become ExactNumber. `onValues`: gets the count of new values; may throw. */
-type ReadOptions = { exact: boolean; onValues?: (more: number) => void };
+/** `exact`: as in parseJsonText; null: all numbers are doubles. `onValues`: gets the count of new values; may throw. */
+type ReadOptions = { exact: Exactness | null; onValues?: (more: number) => void };
 
 export function parseLargeJson(bytes: Buffer, options: ReadOptions): Promise<unknown> {
   return new LargeJson(bytes, options).read();
@@ -60,7 +60,7 @@ class LargeJson {
   constructor(bytes: Buffer, { exact, onValues }: ReadOptions) {
     this.bytes = bytes;
     this.onValues = onValues;
-    this.parse = exact ? parseJsonText : readWellFormed;
+    this.parse = exact ? (text) => parseJsonText(text, exact) : readWellFormed;
   }
 
   async read(): Promise<unknown> {

@@ -107,15 +107,16 @@ export async function addJson(out: TextPieces, value: unknown, transform = ident
 export async function addArray(
   out: TextPieces,
   values: readonly unknown[],
-  of: 'any' | 'json' = 'any',
+  of: 'any' | 'integer' | 'json' = 'any',
   transform = identity,
 ): Promise<void> {
   const isJson = of === 'json';
+  const element = of === 'json' ? toJsonElement : (value: unknown) => toElement(value, of);
   const escaped = (slice: string) => transform(escapeElement(slice));
   out.add('{');
   for (const [index, value] of values.entries()) {
     if (index > 0) out.add(',');
-    if (!isLarge(value)) out.add(transform(isJson ? toJsonElement(value) : toElement(value)));
+    if (!isLarge(value)) out.add(transform(element(value)));
     else if (Array.isArray(value) && !isJson) await addArray(out, value, of, transform);
     else {
       out.add(transform('"'));

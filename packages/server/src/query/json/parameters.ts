@@ -5,10 +5,13 @@ import { toArrayText } from './array-text.ts';
 import { ExactNumber, toJsonText } from './json-text.ts';
 import { isLarge } from './large-json.ts';
 import { addArray, addJson, addText, TextPieces } from './large-text.ts';
-import { builtInType } from './value-kinds.ts';
+import { builtInType, integerTypes } from './value-kinds.ts';
 
+/** An array can be one of PostgreSQL or of JSON, and 1.0 is 1 for an integer type alone. */
 export function needsTypes(values: readonly unknown[]): boolean {
-  return values.some(Array.isArray);
+  return values.some(
+    (value) => Array.isArray(value) || (value instanceof ExactNumber && value.whole !== value.text),
+  );
 }
 
 /** Sent to PostgreSQL as JSON, whatever type it expects. */
@@ -31,7 +34,7 @@ export async function toLargeParameter(value: unknown, oid: number | undefined):
   const out = new TextPieces();
   if (value instanceof JsonParameter) await addJson(out, value.value);
   else if (typeof value === 'string') await addText(out, value);
-  else if (Array.isArray(value) && isArrayType(oid)) await addArray(out, value);
+  else if (Array.isArray(value) && isArrayType(oid)) await addArray(out, value, elementOf(oid));
   else await addJson(out, value);
   return out.end();
 }
@@ -46,10 +49,10 @@ export function toParameter(value: unknown, oid: number | undefined): string | n
   if (value === null || value === undefined) return null;
   if (typeof value === 'string') return value;
   if (typeof value !== 'object') return String(value);
-  if (value instanceof ExactNumber) return value.text;
+  if (value instanceof ExactNumber) return mayBeInteger(oid) ? value.whole : value.text;
   if (value instanceof JsonParameter) return toJsonText(value.value);
   try {
-    return Array.isArray(value) && isArrayType(oid) ? toArrayText(value) : toJsonText(value);
+    return Array.isArray(value) && isArrayType(oid) ? toArrayText(value, elementOf(oid)) : toJsonText(value);
   } catch (error) {
     // Both functions recurse, and a body may be nested as deep as its size allows.
     if (!(error instanceof RangeError)) throw error;
@@ -62,4 +65,15 @@ function isArrayType(oid: number | undefined): boolean {
   const type = builtInType(oid);
   // Of the project's own types, only array types accept an array.
   return type === undefined || type.kind.is === 'array';
+}
+
+/** A type of the project can be a domain of integers. */
+function mayBeInteger(oid: number | undefined): boolean {
+  const type = oid === undefined ? undefined : builtInType(oid);
+  return type === undefined || integerTypes.has(type.name);
+}
+
+function elementOf(oid: number | undefined): 'any' | 'integer' {
+  const type = oid === undefined ? undefined : builtInType(oid);
+  return type === undefined || integerTypes.has(type.name.replace(/\[\]$/, '')) ? 'integer' : 'any';
 }

@@ -62,6 +62,9 @@ for (const entry of words(arrayTypes)) {
   if (of && !builtIn.has(Number(oid))) builtIn.set(Number(oid), arrayOf(of, delimiter));
 }
 
+/** They read neither fractions nor exponents. */
+export const integerTypes: ReadonlySet<string> = new Set(['int2', 'int4', 'int8', 'oid']);
+
 export function arrayOf({ name, kind }: ValueType, delimiter: string): ValueType {
   return { name: `${name}[]`, kind: { is: 'array', element: kind, delimiter: delimiter.charCodeAt(0) } };
 }

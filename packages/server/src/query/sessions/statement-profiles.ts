@@ -203,18 +203,22 @@ type Ask = (statement: Statement, reached: Reached, session: Session) => Promise
 const ask: Record<ProjectProfiles['check'], Ask> = {
   least: (_statement, { relations, types, functions }, session) => {
     const unknown = functions.filter((name) => !harmlessFunctions.has(name));
-    return queryOne(session, leastCheck, [relations, types, unknown].map(toArrayText));
+    return queryOne(
+      session,
+      leastCheck,
+      [relations, types, unknown].map((values) => toArrayText(values)),
+    );
   },
   quick: (_statement, reached, session) => queryOne(session, quickCheck, namesIn(reached)),
   full: ({ isRead, changes }, reached, session) => {
     const purposes = isRead ? ['read'] : changes ? ['read', 'insert', 'change'] : ['read', 'insert'];
-    const more = [reached.operators, reached.collations, purposes].map(toArrayText);
+    const more = [reached.operators, reached.collations, purposes].map((values) => toArrayText(values));
     return queryOne(session, fullCheck, [...namesIn(reached), ...more]);
   },
 };
 
 function namesIn({ relations, shadowed, functions, types }: Reached): string[] {
-  return [relations, shadowed, functions, types].map(toArrayText);
+  return [relations, shadowed, functions, types].map((values) => toArrayText(values));
 }
 
 function askCatalog(profile: StatementProfile, session: Session): Promise<void> | null {

@@ -2,7 +2,7 @@
 // compiled from the description contains the table's version, and PostgreSQL refuses it once the version has changed
 // (see migrations/project/0002_tables.sql), so a cached description can never be used stale.
 import { errors, RowhouseError } from '../../errors.ts';
-import { builtInType } from '../../query/json/value-kinds.ts';
+import { builtInType, integerTypes } from '../../query/json/value-kinds.ts';
 import { allNames, byName, byOid } from './catalog-queries.ts';
 import { nearestName } from './nearest.ts';
 
@@ -55,6 +55,8 @@ export type TypeShape = Readonly<{
   is: 'plain' | 'text' | 'json' | 'jsonb' | 'tsvector' | 'big' | 'timestamp' | 'timestamptz' | 'composite';
   /** The type is an array of these. */
   isArray: boolean;
+  /** Reads neither fractions nor exponents. */
+  isInteger?: boolean;
   fields: readonly Readonly<{ name: string; shape: TypeShape }>[];
   /** For a composite: the relation that defines its attributes. */
   relation: Readonly<{ oid: number; version: string }> | null;
@@ -309,8 +311,9 @@ export const plainShape: TypeShape = { is: 'plain', isArray: false, fields: [], 
 function shapeOf(oid: number, types: Types): TypeShape {
   const known = builtInType(oid);
   if (known) {
-    const is = shapes.get(known.name.replace(/\[\]$/, '')) ?? 'plain';
-    return { is, isArray: known.kind.is === 'array', fields: [], relation: null };
+    const name = known.name.replace(/\[\]$/, '');
+    const shape = { ...plainShape, is: shapes.get(name) ?? 'plain', isArray: known.kind.is === 'array' };
+    return integerTypes.has(name) ? { ...shape, isInteger: true } : shape;
   }
   const type = types.get(oid);
   if (!type) return plainShape;

@@ -9,16 +9,8 @@ import type { Column, Table } from '../catalog/catalog.ts';
 import { type ImportColumn, toRow } from './json-lines.ts';
 import { LineCopier } from './line-copier.ts';
 
-/** A body that need not be parsed if its rows can be copied. */
-export class UnparsedRows {
-  readonly bytes: Buffer;
-  readonly parse: () => Promise<unknown>;
-
-  constructor(bytes: Buffer, parse: () => Promise<unknown>) {
-    this.bytes = bytes;
-    this.parse = parse;
-  }
-}
+/** A body of rows as it was sent: it is not parsed if its rows can be copied, and json columns store their text. */
+export type SentRows = Readonly<{ bytes: Buffer; parse: () => unknown }>;
 
 /** Below it, an insert is as fast, and can share its commit with others. Above it, the check of the text blocks too long. */
 const [minBytes, maxBytes] = [8 * 1024, 8 * 1024 * 1024];
@@ -46,8 +38,13 @@ export function* readArrayRows(table: Table, bytes: Buffer): Slices<ArrayRows | 
   const first = parseObject(bytes, at);
   const columns = first && columnsOf(table, Object.keys(first.row));
   if (!columns) return null;
-  const copied = columns.map(({ name, shape }) => ({ name, isJson: shape.is === 'jsonb', isArray: false }));
-  const copier = new LineCopier(copied, { normalizesJson: true });
+  const copied = columns.map(({ name, shape }) => ({
+    name,
+    isJson: shape.is === 'jsonb',
+    isArray: false,
+    isInteger: shape.isInteger === true,
+  }));
+  const copier = new LineCopier(copied);
   const pieces: Buffer[] = [];
   let sliceStart = at;
   for (;;) {
@@ -101,7 +98,7 @@ function parseObject(bytes: Buffer, start: number): { row: Record<string, unknow
   const end = endOfObject(bytes, start, Math.min(bytes.length, start + sliceBytes));
   if (end < 0) return null;
   try {
-    const row = parseJsonText(bytes.toString('utf8', start, end));
+    const row = parseJsonText(bytes.toString('utf8', start, end), 'spelling');
     return isJsonObject(row) ? { row, end } : null;
   } catch {
     return null;

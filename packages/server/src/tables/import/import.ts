@@ -118,6 +118,7 @@ const openRows: Record<ImportFormat, (body: AsyncIterable<Buffer>) => Promise<Ro
             name,
             isJson: shape.is === 'json' || shape.is === 'jsonb',
             isArray: shape.isArray,
+            isInteger: shape.isInteger === true,
             ...(shape.is === 'composite' && { record: shape }),
           })),
         ),

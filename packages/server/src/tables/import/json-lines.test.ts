@@ -52,7 +52,7 @@ describe('values', () => {
     const big = '12345678901234567890.123456789';
     const text = `{"a": ${big}, "b": 9007199254740993, "c": 1e400, "d": {"n": ${big}}, "e": [${big}, [1]]}`;
     expect(await convert(text, { kinds: { d: { isJson: true }, e: { isArray: true } } })).toBe(
-      `${big}\t9007199254740993\t1e400\t{"n":${big}}\t{"${big}",{"1"}}\n`,
+      `${big}\t9007199254740993\t1e400\t{"n": ${big}}\t{"${big}",{"1"}}\n`,
     );
   });
 

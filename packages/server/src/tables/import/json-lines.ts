@@ -1,17 +1,25 @@
 // Converts a JSON-lines body to COPY's text format as it streams: at most one line and the latest piece are in memory.
 // The keys of the first line are the columns; every other line must have the same keys.
 import { errors, RowhouseError } from '../../errors.ts';
+import { atOnce, inTurns } from '../../postgres/fair-reads.ts';
 import { toArrayText, toJsonArrayText } from '../../query/json/array-text.ts';
 import { ExactNumber, isJsonObject, parseJsonText, toJsonText } from '../../query/json/json-text.ts';
 import { isLarge, LargeSyntaxError, parseLargeJson, sliceBytes } from '../../query/json/large-json.ts';
 import { addArray, addJson, addText, TextPieces } from '../../query/json/large-text.ts';
+import { JsonText, keepJsonTexts } from '../../query/json/sent-json.ts';
 import type { TypeShape } from '../catalog/catalog.ts';
 import { LineCopier } from './line-copier.ts';
 import { Lines, problemAt } from './lines.ts';
 import { toRecordText } from './record-text.ts';
 
 /** `isArray` with `isJson`: an array of json. `record`: a composite, or an array of composites. */
-export type ImportColumn = Readonly<{ name: string; isJson: boolean; isArray: boolean; record?: TypeShape }>;
+export type ImportColumn = Readonly<{
+  name: string;
+  isJson: boolean;
+  isArray: boolean;
+  isInteger?: boolean;
+  record?: TypeShape;
+}>;
 
 export type JsonLines = {
   /** The keys of the first line, in order. */
@@ -55,7 +63,7 @@ async function readRow(line: Lines): Promise<Record<string, unknown>> {
   let value: unknown;
   try {
     // Some programs write a byte order mark.
-    value = parseJsonText(number === 1 && text.startsWith('\uFEFF') ? text.slice(1) : text);
+    value = parseJsonText(number === 1 && text.startsWith('\uFEFF') ? text.slice(1) : text, 'spelling');
   } catch (error) {
     if (error instanceof RowhouseError)
       throw errors.invalidJson(`line ${number} contains an unpaired surrogate.`);
@@ -68,7 +76,7 @@ async function readRow(line: Lines): Promise<Record<string, unknown>> {
 async function readLongLine(bytes: Buffer, number: number): Promise<Record<string, unknown>> {
   const isMarked = number === 1 && bytes.subarray(0, 3).equals(byteOrderMark);
   try {
-    return asRow(await parseLargeJson(isMarked ? bytes.subarray(3) : bytes, { exact: true }), number);
+    return asRow(await parseLargeJson(isMarked ? bytes.subarray(3) : bytes, { exact: 'spelling' }), number);
   } catch (error) {
     if (error instanceof LargeSyntaxError) throw errors.invalidJson(`line ${number} ${unclear}`);
     if (!(error instanceof RowhouseError)) throw error;
@@ -76,6 +84,10 @@ async function readLongLine(bytes: Buffer, number: number): Promise<Record<strin
       throw new RowhouseError(error.code, `Line ${number}: ${error.message}`);
     throw problemAt(number, error.message.replace('the body ', ''));
   }
+}
+
+function hasMark({ number, bytes, start }: Lines): boolean {
+  return number === 1 && bytes.subarray(start, start + byteOrderMark.length).equals(byteOrderMark);
 }
 
 const byteOrderMark = Buffer.from('\uFEFF');
@@ -101,6 +113,9 @@ async function* toCopyPieces(
   names: readonly string[],
 ): AsyncGenerator<Buffer, void> {
   const copier = new LineCopier(columns);
+  const jsonNames = new Set(
+    columns.filter(({ isJson, isArray }) => isJson && !isArray).map(({ name }) => name),
+  );
   const isInOrder = columns.every(({ name }, index) => name === names[index]);
   do {
     do {
@@ -110,6 +125,16 @@ async function* toCopyPieces(
       if (mayBeOrdinary && copier.add(bytes, start, end)) continue;
       const row = await readRow(lines);
       checkKeys(row, names, number);
+      if (jsonNames.size > 0) {
+        const keeping = keepJsonTexts(
+          [row],
+          jsonNames,
+          bytes,
+          hasMark(lines) ? start + byteOrderMark.length : start,
+        );
+        if (lines.size > sliceBytes) await inTurns(keeping);
+        else atOnce(keeping);
+      }
       if (lines.size > sliceBytes) {
         yield* copier.take();
         yield* await toLargeRow(row, columns, number);
@@ -137,7 +162,8 @@ async function toLargeRow(
   for (const [index, column] of columns.entries()) {
     const value = row[column.name];
     if (index > 0) out.add('\t');
-    if (isLarge(value)) await addCopyValue(out, value, column, number);
+    if (isLarge(value instanceof JsonText ? value.text : value))
+      await addCopyValue(out, value, column, number);
     else out.add(toCopyValue(value, column, number));
   }
   out.add('\n');
@@ -151,7 +177,7 @@ async function addCopyValue(
   column: ImportColumn,
   number: number,
 ): Promise<void> {
-  const { name, isJson, isArray, record } = column;
+  const { name, isJson, isArray, isInteger, record } = column;
   const escaped = (slice: string) => {
     if (slice.includes('\0'))
       throw problemAt(number, `${quoted(name)} contains a NUL character, which PostgreSQL does not support`);
@@ -159,7 +185,9 @@ async function addCopyValue(
   };
   if (record && typeof value !== 'string')
     throw problemAt(number, `${quoted(name)} is larger than 64 KB, the limit for a composite value`);
-  if (isArray && Array.isArray(value)) await addArray(out, value, isJson ? 'json' : 'any', escaped);
+  const of = isJson ? 'json' : isInteger ? 'integer' : 'any';
+  if (value instanceof JsonText) await addText(out, value.text, escaped);
+  else if (isArray && Array.isArray(value)) await addArray(out, value, of, escaped);
   else if (typeof value === 'string' && (!isJson || isArray)) await addText(out, value, escaped);
   else await addJson(out, value, escaped);
 }
@@ -167,8 +195,8 @@ async function addCopyValue(
 function toCopyValue(value: unknown, column: ImportColumn, number: number): string {
   if (value === null) return '\\N';
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
-  if (value instanceof ExactNumber) return value.text;
-  const text = toText(value, column, number);
+  if (value instanceof ExactNumber) return column.isInteger ? value.whole : value.text;
+  const text = value instanceof JsonText ? value.text : toText(value, column, number);
   if (text.includes('\0'))
     throw problemAt(
       number,
@@ -177,14 +205,19 @@ function toCopyValue(value: unknown, column: ImportColumn, number: number): stri
   return special.test(text) ? text.replace(specials, escapeOf) : text;
 }
 
-function toText(value: unknown, { name, isJson, isArray, record }: ImportColumn, number: number): string {
+function toText(
+  value: unknown,
+  { name, isJson, isArray, isInteger, record }: ImportColumn,
+  number: number,
+): string {
   try {
     if (record) {
       return toRecordText(value, record, (key) => {
         throw problemAt(number, `${quoted(name)} has the key ${quoted(key)}, which its type does not have`);
       });
     }
-    if (isArray && Array.isArray(value)) return isJson ? toJsonArrayText(value) : toArrayText(value);
+    if (isArray && Array.isArray(value))
+      return isJson ? toJsonArrayText(value) : toArrayText(value, isInteger ? 'integer' : 'any');
     // For an array column, PostgreSQL's text of an array is accepted too.
     return typeof value === 'string' && (!isJson || isArray) ? value : toJsonText(value);
   } catch (error) {

@@ -13,8 +13,6 @@ const pieceBytes = 64 * 1024;
 const maxDepth = 100;
 /** Longer numbers may have more digits than a double, and take the slow way, which keeps them. */
 const maxNumberBytes = 15;
-/** After the point, of a number below 1. JavaScript writes a number with more of them, such as 1e-7, with an exponent. */
-const maxLeadingZeros = 5;
 /** The characters that may follow a backslash in a string. The copier declines `\u`. */
 const jsonEscapes = Buffer.from('"\\/bfnrt');
 
@@ -23,25 +21,22 @@ type Field = Readonly<{
   key: Buffer;
   /** How a value that is neither null nor a number nor a boolean is copied. */
   is: 'text' | 'json' | 'other';
+  isInteger: boolean;
 }>;
 
 export class LineCopier {
   private readonly fields: readonly Field[];
-  private readonly normalizesJson: boolean;
   private out = Buffer.allocUnsafeSlow(pieceBytes);
   private length = 0;
   /** Where the next byte is read. */
   private at = 0;
 
-  /**
-   * `columns`: in the order of the keys. `normalizesJson`: declines JSON that jsonb would store differently if JavaScript had
-   * read and written it, such as 1.50.
-   */
-  constructor(columns: readonly ImportColumn[], { normalizesJson = false } = {}) {
-    this.normalizesJson = normalizesJson;
-    this.fields = columns.map(({ name, isJson, isArray, record }) => ({
+  /** `columns`: in the order of the keys. */
+  constructor(columns: readonly ImportColumn[]) {
+    this.fields = columns.map(({ name, isJson, isArray, isInteger = false, record }) => ({
       key: Buffer.from(JSON.stringify(name)),
       is: isArray || record ? 'other' : isJson ? 'json' : 'text',
+      isInteger,
     }));
   }
 
@@ -112,7 +107,8 @@ export class LineCopier {
     if (line[this.at++] !== openBrace) return false;
     const { fields } = this;
     for (let index = 0; index < fields.length; index++) {
-      const { key, is } = fields[index] as Field;
+      const field = fields[index] as Field;
+      const { key } = field;
       if (index > 0) {
         if (line[this.at++] !== comma) return false;
         this.out[this.length++] = tab;
@@ -122,7 +118,7 @@ export class LineCopier {
       this.skipSpaces(line, end);
       if (line[this.at++] !== colon) return false;
       this.skipSpaces(line, end);
-      if (this.at >= end || !this.copyValue(line, end, is)) return false;
+      if (this.at >= end || !this.copyValue(line, end, field)) return false;
       this.skipSpaces(line, end);
     }
     if (this.at >= end || line[this.at++] !== closeBrace) return false;
@@ -141,9 +137,9 @@ export class LineCopier {
     return true;
   }
 
-  private copyValue(line: Buffer, end: number, is: Field['is']): boolean {
+  private copyValue(line: Buffer, end: number, { is, isInteger }: Field): boolean {
     const byte = line[this.at] as number;
-    if (byte === minus || isDigit(byte)) return this.copyNumber(line, end);
+    if (byte === minus || isDigit(byte)) return this.copyNumber(line, end, isInteger);
     if (byte === letterN) return this.copyWord(line, end, nullWord, nullMark);
     if (byte === letterT) return this.copyWord(line, end, trueWord, trueWord);
     if (byte === falseWord[0]) return this.copyWord(line, end, falseWord, falseWord);
@@ -160,8 +156,8 @@ export class LineCopier {
     return true;
   }
 
-  /** As JavaScript writes the same number: 10.50 as 10.5, and 1.0 as 1, which an integer column accepts. */
-  private copyNumber(line: Buffer, end: number): boolean {
+  /** As it is written; for an integer type, without a fraction of zeros. */
+  private copyNumber(line: Buffer, end: number, isInteger: boolean): boolean {
     const { at: start, out } = this;
     let at = start + (line[start] === minus ? 1 : 0);
     const first = line[at];
@@ -174,12 +170,14 @@ export class LineCopier {
       while (at < end && isDigit(line[at] as number)) at++;
       if (at === fraction) return false;
       last = at;
-      while (line[last - 1] === zero) last--;
-      if (line[last - 1] === dot) last--;
+      if (isInteger) {
+        while (line[last - 1] === zero) last--;
+        if (line[last - 1] === dot) last--;
+        else last = at;
+      }
     }
     const next = line[at];
     if (at - start > maxNumberBytes || next === upperE || next === lowerE) return false;
-    if (first === zero && !isOrdinaryFraction(line, digits + 1, last)) return false;
     for (let index = start; index < last; index++) out[this.length++] = line[index] as number;
     this.at = at;
     return true;
@@ -221,7 +219,6 @@ export class LineCopier {
     for (; at < end; at++) {
       const byte = line[at] as number;
       if (byte < space || (byte === backslash && !isInString)) return false;
-      if (this.normalizesJson && !isInString && !isWrittenAlike(line, at, end)) return false;
       out[length++] = byte;
       if (isInString) {
         if (byte === quote) isInString = false;
@@ -244,29 +241,6 @@ export class LineCopier {
     }
     return false;
   }
-}
-
-/** A number that begins with 0: `point` is where its point is, if it has one. -0 and 1e-7 are declined, 0 is not. */
-function isOrdinaryFraction(line: Buffer, point: number, last: number): boolean {
-  if (point === last) return line[point - 2] !== minus;
-  let at = point + 1;
-  while (line[at] === zero) at++;
-  return at - point - 1 <= maxLeadingZeros;
-}
-
-/**
- * Outside a string: false for the point of a number that ends in 0 or may have more digits than a double, and for an exponent.
- * JavaScript would write them differently. Integers of any length are kept exactly.
- */
-function isWrittenAlike(line: Buffer, at: number, end: number): boolean {
-  const byte = line[at];
-  if (byte === lowerE || byte === upperE) return !isDigit(line[at - 1] as number);
-  if (byte !== dot) return true;
-  let first = at;
-  while (isDigit(line[first - 1] as number)) first--;
-  let last = at + 1;
-  while (last < end && isDigit(line[last] as number)) last++;
-  return line[last - 1] !== zero && last - first <= maxNumberBytes;
 }
 
 function isSpace(byte: number): boolean {

@@ -7,7 +7,7 @@ export function toRecordText(value: unknown, shape: TypeShape, refuse: (key: str
   if (typeof value === 'string' && (shape.isArray || !isJson(shape))) return value;
   if (shape.isArray && Array.isArray(value)) return arrayText(value, { ...shape, isArray: false }, refuse);
   if (typeof value !== 'object' || value === null) return toJsonText(value);
-  if (value instanceof ExactNumber) return value.text;
+  if (value instanceof ExactNumber) return shape.isInteger ? value.whole : value.text;
   if (shape.is !== 'composite' || Array.isArray(value)) return toJsonText(value);
   for (const key of Object.keys(value)) if (!shape.fields.some(({ name }) => name === key)) refuse(key);
   const fields = shape.fields.map(({ name, shape: field }) => {

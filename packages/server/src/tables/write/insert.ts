@@ -12,6 +12,7 @@ import {
   definitions,
   type Returning,
   type ReturningClause,
+  recordValue,
   refuseUnlessWritable,
   typeGuards,
 } from './statement.ts';
@@ -88,7 +89,7 @@ function* insertMany(table: Table, run: Run, end: string, clause: ReturningClaus
     };
   }
   const source = `pg_catalog.json_to_recordset($1::pg_catalog.json) as r (${definitions(columns)})`;
-  const list = columns.map(({ name }) => `r.${id(name)}`).join(', ');
+  const list = columns.map((column) => recordValue(column, 'r.')).join(', ');
   const text = `${start} (${namesOf(columns)}) select ${list} from ${source} ${tail}`;
   return {
     text,

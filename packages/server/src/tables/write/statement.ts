@@ -8,7 +8,7 @@ import { allColumns, type Item } from '../request/select.ts';
 import { guard, id, literal, type Scope } from '../sql/expressions.ts';
 import { as, outputsOf, refuseRepeats } from '../sql/outputs.ts';
 import type { Row } from './body.ts';
-import { refuse } from './values.ts';
+import { isJsonText, refuse } from './values.ts';
 
 export type CompiledWrite = Readonly<{
   text: string;
@@ -92,7 +92,14 @@ function buildReturning(table: Table, select: readonly Item[]): ReturningClause 
  * shorter, but then PostgreSQL refuses rows that leave out a column whose domain is not null.
  */
 export function definitions(columns: readonly Column[]): string {
-  return columns.map(({ name, type }) => `${id(name)} ${type}`).join(', ');
+  return columns
+    .map((column) => `${id(column.name)} ${isJsonText(column) ? 'pg_catalog.text' : column.type}`)
+    .join(', ');
+}
+
+/** The expression for a column of such a record. */
+export function recordValue(column: Column, prefix: string): string {
+  return `${prefix}${id(column.name)}${isJsonText(column) ? `::${column.type}` : ''}`;
 }
 
 /** A composite type can change without a new version of the table, and the attributes of the type were checked. */

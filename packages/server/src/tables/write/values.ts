@@ -7,6 +7,7 @@ import { ExactNumber, toJsonText } from '../../query/json/json-text.ts';
 import { isLarge } from '../../query/json/large-json.ts';
 import { JsonArrayText } from '../../query/json/large-text.ts';
 import { JsonParameter } from '../../query/json/parameters.ts';
+import { JsonText } from '../../query/json/sent-json.ts';
 import type { Column, TypeShape } from '../catalog/catalog.ts';
 import { nearestName } from '../catalog/nearest.ts';
 import { shorten } from '../request/scanner.ts';
@@ -24,31 +25,42 @@ export function isSimple({ shape }: Column): boolean {
 /** JSON null is SQL's NULL, also for json and jsonb. PostgreSQL reports values that it cannot read. */
 export function toColumnText(value: unknown, column: Column, path: Path): string | JsonParameter | null {
   if (value === null || value === undefined) return null;
-  const { is } = column.shape;
+  const { is, isInteger } = column.shape;
+  if (value instanceof JsonText) return is === 'json' ? value.text : toColumnText(value.value, column, path);
   if (is === 'json' || is === 'jsonb') return isLarge(value) ? new JsonParameter(value) : toJson(value, path);
   if (typeof value === 'string') return withoutNul(value, path);
   if (typeof value !== 'object') return String(value);
-  if (value instanceof ExactNumber) return value.text;
+  if (value instanceof ExactNumber) return isInteger ? value.whole : value.text;
   if (isHstore(column)) return toHstoreText(value, path);
   return isLarge(value) ? new JsonParameter(value) : toJson(value, path);
 }
 
 /** The same for a value inside JSON that PostgreSQL parses. */
 export function toColumnJson(value: unknown, column: Column, path: Path): unknown {
+  if (value instanceof JsonText)
+    return isJsonText(column) ? value.text : toColumnJson(value.value, column, path);
+  if (isJsonText(column)) return value === null || value === undefined ? null : toJson(value, path);
+  if (value instanceof ExactNumber) return column.shape.isInteger ? new ExactNumber(value.whole) : value;
   if (typeof value === 'string') return isJson(column.shape) ? value : withoutNul(value, path);
-  if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return value;
+  if (typeof value !== 'object' || value === null) return value;
   if (isHstore(column)) return toHstoreText(value, path);
   if (isJsonArray(column.shape) && Array.isArray(value)) return orTooDeep(path, () => toJsonArrayText(value));
-  atOnce(refuseUnknownFields(value, column.shape, path));
+  atOnce(readFields(value, column.shape, path));
   return value;
 }
 
 /** The same in slices, for a large value. */
 export function* toLargeColumnJson(value: unknown, column: Column, path: Path): Slices<unknown> {
+  if (isJsonText(column)) return toColumnJson(value, column, path);
   if (typeof value === 'string' || isHstore(column)) return toColumnJson(value, column, path);
   if (isJsonArray(column.shape) && Array.isArray(value)) return new JsonArrayText(value);
-  yield* refuseUnknownFields(value, column.shape, path);
+  yield* readFields(value, column.shape, path);
   return value;
+}
+
+/** json_to_recordset gets these as text: as JSON, it would read and write them. A document that is large has no JsonText. */
+export function isJsonText({ shape }: Column): boolean {
+  return shape.is === 'json' && !shape.isArray;
 }
 
 /** Whether `toColumnJson` returns something other than the value for this column. */
@@ -85,19 +97,24 @@ function withoutNul(text: string, path: Path): string {
   return text;
 }
 
-/** Needed because PostgreSQL ignores keys that a composite type does not have. */
-function* refuseUnknownFields(value: unknown, shape: TypeShape, path: Path, dimensions = 0): Slices<void> {
-  if (shape.is !== 'composite' || typeof value !== 'object' || value === null) return;
-  if (value instanceof ExactNumber) return;
+/**
+ * Refuses keys that a composite type does not have, because PostgreSQL ignores them, and writes the numbers of integer
+ * types as these read them, in place.
+ */
+function* readFields(value: unknown, shape: TypeShape, path: Path, dimensions = 0): Slices<void> {
+  if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return;
+  if (shape.is !== 'composite' && !(shape.isInteger && shape.isArray)) return;
   if (Array.isArray(value)) {
     // PostgreSQL refuses an array where none belongs, or one with too many dimensions.
     if (!shape.isArray || dimensions === maxDimensions) return;
     for (const [index, entry] of value.entries()) {
       if (index % entriesAtOnce === entriesAtOnce - 1) yield;
-      yield* refuseUnknownFields(entry, shape, path, dimensions + 1);
+      if (entry instanceof ExactNumber && shape.isInteger) value[index] = new ExactNumber(entry.whole);
+      else yield* readFields(entry, shape, path, dimensions + 1);
     }
     return;
   }
+  if (shape.is !== 'composite') return;
   for (const [name, entry] of Object.entries(value)) {
     const field = shape.fields.find((one) => one.name === name);
     if (!field) {
@@ -108,7 +125,9 @@ function* refuseUnknownFields(value: unknown, shape: TypeShape, path: Path, dime
       const advice = near ? `; the nearest is "${near}"` : '';
       throw refuse(path, `the type has no attribute "${shorten(name)}"${advice}`);
     }
-    yield* refuseUnknownFields(entry, field.shape, path);
+    if (entry instanceof ExactNumber && field.shape.isInteger && !field.shape.isArray)
+      (value as Record<string, unknown>)[name] = new ExactNumber(entry.whole);
+    else yield* readFields(entry, field.shape, path);
   }
 }
 
