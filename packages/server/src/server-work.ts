@@ -1,22 +1,22 @@
-// The background work on one server: reconciliation, sizes, spares, upgrades, direct sessions, cleanup.
-import { setTimeout as sleep } from 'node:timers/promises';
+// The background work on one server: reconciliation, drops, sizes, spares, upgrades, direct sessions, cleanup.
 import { settleSwaps } from './branches/swap.ts';
 import type { Control } from './control/control.ts';
 import { openAutovacuum } from './engine/autovacuum.ts';
+import { openDrops } from './engine/drops.ts';
 import { isEmbedded } from './engine/embedded.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
 import { shortenNotifyQueue } from './engine/notify-queue.ts';
 import type { NextRound } from './engine/pacing.ts';
 import { restrictPublicAccess } from './engine/public-access.ts';
-import { onlyServer, type Server } from './engine/servers.ts';
+import type { Server } from './engine/servers.ts';
+import { openSteps } from './engine/steps.ts';
 import { openWhenChanged } from './engine/when-changed.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { countUse } from './fleet/rows.ts';
-import { settleAbandonedJobs } from './jobs/abandoned.ts';
 import { reopenStrays, settleMoves } from './moves/settle.ts';
-import { pause } from './pause.ts';
+import { pause, within } from './pause.ts';
 import { deleteExpired } from './projects/expire.ts';
-import { type Discrepancies, reconcile } from './projects/reconcile.ts';
+import { type Discrepancies, noteLeft, reconcile } from './projects/reconcile.ts';
 import type { Progress, Upgrades } from './projects/upgrade.ts';
 import { settleLoginGates } from './quotas/direct-login-gate.ts';
 import { endPauses } from './quotas/direct-pauses.ts';
@@ -49,7 +49,9 @@ const [unchangedMs, rarelyMs] = [60_000, 5 * 60_000];
 const statisticsLagMs = 20_000;
 /** Between two batches: statements of callers come first. */
 const shortPauseMs = 50;
-/** A further server that hangs must not prevent the service from stopping. */
+/** Steps that take longer go on by themselves: what follows in the round must not wait. */
+const stepMs = 10_000;
+/** A server that hangs must not prevent the service from stopping. */
 const stopMs = 5_000;
 
 export function startServerWork(
@@ -66,14 +68,18 @@ export function startServerWork(
   let found: Discrepancies = { projectsWithoutDatabase: [], databasesWithoutRow: [] };
   let reported = '';
 
-  /** Returns whether it succeeded. Failures of a further server that does not answer are reported once, by the fleet. */
+  /** Failures of a further server that does not answer are reported once, by the fleet. */
+  const report = (error: unknown, what: string, details: object = {}) => {
+    const member = deps.servers.members().find(({ row }) => row.id === server.id);
+    if (isFirst || member?.isAnswering)
+      log.error({ err: error, server: server.name, ...details }, `${what} failed; retrying`);
+  };
+  /** Returns whether it succeeded. */
   const attempt = (what: string, act: () => Promise<unknown>): Promise<boolean> =>
     act().then(
       () => true,
       (error) => {
-        const member = deps.servers.members().find(({ row }) => row.id === server.id);
-        if (isFirst || member?.isAnswering)
-          log.error({ err: error, server: server.name }, `${what} failed; retrying`);
+        report(error, what);
         return false;
       },
     );
@@ -109,36 +115,52 @@ export function startServerWork(
     const forPauses = openWhenChanged(server, { maxMs: unchangedMs });
     const autovacuum = isEmbedded(server.address, server.masterKey) ? openAutovacuum(server) : null;
     let settleAt = 0;
+    const { step, settled } = openSteps(stepMs, ended, (what) =>
+      log.warn({ server: server.name }, `${what} takes long; the rest of the background work goes on`),
+    );
+    const take = (what: string, act: () => Promise<unknown>) => step(what, () => attempt(what, act));
     while (!ended.aborted) {
-      // Each step separately: a failure in one project must not prevent the other steps.
+      // Each step separately: a failure in one project must not prevent the other steps, nor may one that hangs.
       const isDue = performance.now() >= settleAt;
       if (isDue) {
         settleAt = performance.now() + settleEveryMs;
-        // Always: a job or an exchange that a crash has interrupted is not decided before, and a project may wait for it.
-        const servers = onlyServer(server);
-        await attempt('ending abandoned jobs', () => settleAbandonedJobs({ ...here, servers }, server));
-        await attempt('completing resets and promotions', () => settleSwaps(here));
-        if (autovacuum) await attempt('adjusting autovacuum', () => autovacuum.adjust());
+        // Always: an exchange that a crash has interrupted is not decided before, and a project may wait for it.
+        await take('completing resets and promotions', () => settleSwaps(here));
+        if (autovacuum) await take('adjusting autovacuum', () => autovacuum.adjust());
       }
       if (isDue && performance.now() >= reconcileAt) {
         const startedAt = performance.now();
-        await attempt('comparing projects', () => forComparing(compareAll));
+        await take('comparing projects', () => forComparing(compareAll));
         reconcileAt = startedAt + (performance.now() - startedAt) / reconcilingShare;
       }
-      await attempt('completing moves', () => settleMoves(here));
-      await attempt('deleting expired projects', () => deleteExpired(here));
-      await attempt('telling direct connections', () => forGates(() => settleLoginGates(here)));
-      await attempt('letting direct connections in again', () =>
-        forPauses(() => endPauses(server, deps.now())),
-      );
-      await attempt('watching locks', () => endLockHogs(server));
-      await attempt('watching notifications', () => shortenNotifyQueue(server));
-      await attempt('filling spares', async () => deps.servers.sparesOf(server.id).fill());
+      await take('completing moves', () => settleMoves(here));
+      await take('deleting expired projects', () => deleteExpired(here));
+      await take('telling direct connections', () => forGates(() => settleLoginGates(here)));
+      await take('letting direct connections in again', () => forPauses(() => endPauses(server, deps.now())));
+      await take('watching locks', () => endLockHogs(server));
+      await take('watching notifications', () => shortenNotifyQueue(server));
+      await take('filling spares', async () => deps.servers.sparesOf(server.id).fill());
       await nextRound(ended);
     }
+    await settled();
   };
 
-  /** A separate loop: dropping databases can take seconds, and sizes must not be that old. */
+  /** A separate loop: one backend that does not react makes every DROP DATABASE of the server wait. */
+  const dropsLoop = async (): Promise<void> => {
+    const drops = openDrops(here, (error, id) => report(error, 'dropping a database', { project: id }));
+    let noteAt = 0;
+    while (!ended.aborted) {
+      if (performance.now() >= noteAt) {
+        noteAt = performance.now() + settleEveryMs;
+        await attempt('noting what is to be dropped', () => noteLeft(here));
+      }
+      await attempt('dropping databases', () => drops.begin());
+      await nextRound(ended);
+    }
+    await drops.stop();
+  };
+
+  /** A separate loop: other steps can take seconds, and sizes must not be that old. */
   const sizesLoop = async (): Promise<void> => {
     const overLimit = openOverLimit(here);
     const forMeasuring = openWhenChanged(server, { lagMs: statisticsLagMs, maxMs: unchangedMs });
@@ -188,7 +210,13 @@ export function startServerWork(
     await watch.stop();
   };
 
-  const running = Promise.allSettled([tidyLoop(), sizesLoop(), upgradesLoop(), directSessionsLoop()]);
+  const running = Promise.allSettled([
+    tidyLoop(),
+    dropsLoop(),
+    sizesLoop(),
+    upgradesLoop(),
+    directSessionsLoop(),
+  ]);
   running.then((ends) => {
     for (const end of ends)
       if (end.status === 'rejected')
@@ -199,7 +227,7 @@ export function startServerWork(
     discrepancies: () => found,
     stop: async () => {
       stopping.abort();
-      await (isFirst ? running : Promise.race([running, sleep(stopMs, undefined, { ref: false })]));
+      await within(stopMs, running, undefined);
     },
   };
 }

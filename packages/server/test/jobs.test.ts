@@ -4,7 +4,7 @@ import { databaseExists } from '../src/engine/provision.ts';
 import type { JobRun } from '../src/jobs/jobs.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { createProject } from '../src/projects/create.ts';
-import { reconcile } from '../src/projects/reconcile.ts';
+import { noteLeft } from '../src/projects/reconcile.ts';
 import { api, openSecondProcess, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService();
@@ -141,7 +141,7 @@ describe('a project that a job fills', () => {
         update jobs set alive_until = now() - interval '1 second' where id = ${job.id} and status = 'running'`);
       await deps().control.query(sql`
         update projects set created_at = now() - interval '2 minutes' where id = ${project.id}`);
-      await reconcile(deps());
+      await noteLeft(deps());
       return (await getJob(job.id)).body.job.status === 'failed';
     });
     await until('the project is gone', async () => !(await databaseExists(deps().server, project.id)));

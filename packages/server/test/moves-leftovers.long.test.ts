@@ -1,7 +1,7 @@
 // What a move that ends early leaves behind for a moment, and what must not come from it: copies, exchanges and waiting requests.
 import { expect, it, onTestFinished } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
-import { tidySpares } from '../src/engine/spares.ts';
+import { noteLeftSpares } from '../src/engine/spares.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { download } from './exports.ts';
 import { address, asAdmin, until } from './helpers.ts';
@@ -111,7 +111,7 @@ it('a process of another version leaves the copy alone, and sequences of extensi
   await hold.reached;
   const target = servers.all().find(({ name }) => name === 'second');
   if (!target) throw new Error('The second server is not known.');
-  await tidySpares(control, { ...target, template: 'rowhouse_t_another' });
+  await noteLeftSpares(control, { ...target, template: 'rowhouse_t_another' });
   const [role] = await asAdmin((admin) =>
     admin.query<{ days: number }>(sql`
       select extract(day from rolvaliduntil - now())::int as days from pg_roles where rolname = ${`p_${project.id}_move`}`),

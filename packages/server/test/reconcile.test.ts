@@ -1,12 +1,22 @@
 import { describe, expect, it } from 'vitest';
+import { openDrops } from '../src/engine/drops.ts';
 import { databaseOf, provision } from '../src/engine/provision.ts';
 import { derivePassword } from '../src/engine/role-passwords.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { reconcile } from '../src/projects/reconcile.ts';
+import { noteLeft, reconcile } from '../src/projects/reconcile.ts';
 import { asAdmin, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService({ spares: 1, background: false, keepDeletedDays: 7 });
-const run = () => reconcile(rowhouse.service.deps);
+const run = async () => {
+  const { deps } = rowhouse.service;
+  await noteLeft(deps);
+  const drops = openDrops(deps, () => {});
+  for (let round = 0; round < 10; round++) {
+    await drops.begin();
+    await drops.settled();
+  }
+  return reconcile(deps);
+};
 const exists = (id: string) =>
   asAdmin(
     async (admin) =>

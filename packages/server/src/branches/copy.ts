@@ -4,8 +4,8 @@
 import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
 import { withCopier } from '../engine/copy-database.ts';
-import { databaseOf, dropProvisioned, ensureRoles, sizeOf } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
+import { discard } from '../engine/drops.ts';
+import { databaseOf, ensureRoles, sizeOf } from '../engine/provision.ts';
 import { takeOver } from '../engine/take-over.ts';
 import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
@@ -48,20 +48,6 @@ export async function withCopy<T>(
     throw error;
   }
 }
-
-/** Does nothing if the copy has become a project. What takes too long is left to the background work. */
-export async function discard(
-  { control, server }: { control: Control; server: Server },
-  id: string,
-): Promise<void> {
-  const [mine] = await control.query(sql`update spares set state = 'dropping' where id = ${id} returning id`);
-  if (!mine) return;
-  await dropProvisioned(server, id, dropMs);
-  await control.query(sql`delete from spares where id = ${id} and state = 'dropping'`);
-}
-
-/** A caller waits for it, and so does the next operation on branches. */
-const dropMs = 5_000;
 
 /** A spare that is being made for too long counts as abandoned. */
 export async function keep(control: Control, id: string): Promise<void> {

@@ -2,6 +2,7 @@
 // is committed before both, so that the background work can complete what a crash has interrupted.
 import { recordChange } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
+import { discard } from '../engine/drops.ts';
 import { endReplication } from '../engine/publication.ts';
 import type { Server } from '../engine/servers.ts';
 import { databaseOid, settledOid, swapDatabases } from '../engine/swap-databases.ts';
@@ -10,7 +11,7 @@ import { isState, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { settleFence } from '../projects/fence.ts';
-import { type Copy, discard } from './copy.ts';
+import type { Copy } from './copy.ts';
 import type { ServerBranchDeps } from './deps.ts';
 import { ifNoneRuns, requireHere } from './in-turn.ts';
 import { whilePaused } from './pause.ts';

@@ -4,7 +4,7 @@ import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
-import { databaseOf, dropProvisioned, provision } from './provision.ts';
+import { databaseOf, provision } from './provision.ts';
 import type { Server } from './servers.ts';
 
 export type Spares = {
@@ -89,16 +89,15 @@ export function claimSpare(server: Server): Sql {
 }
 
 /**
- * Removes what a crash or an upgrade left: unfinished spares, spares without a database, spares of an older version. The copy of a
- * project that is being moved is not one of them: a process of the earlier version may be filling it, and the move removes it.
+ * Notes to drop what a crash or an upgrade left: unfinished spares, spares without a database, spares of an older version. The copy
+ * of a project that is being moved is not one of them: a process of the earlier version may be filling it, and the move removes it.
  */
-export async function tidySpares(control: Control, server: Server): Promise<number> {
-  const rows = await control.query<{ id: string }>(sql`
+export async function noteLeftSpares(control: Control, server: Server): Promise<void> {
+  await control.query(sql`
     update spares set state = 'dropping'
-    where server_id = ${server.id} and id not in (select copy_id from moves)
-      and (state = 'dropping' or template <> ${server.template}
-           or (state = 'making' and created_at < now() - ${abandonedAfter}))
-    returning id`);
+    where server_id = ${server.id} and state <> 'dropping' and id not in (select copy_id from moves)
+      and (template <> ${server.template}
+           or (state = 'making' and created_at < now() - ${abandonedAfter}))`);
   const ready = await control.query<{ id: string }>(
     sql`select id from spares where server_id = ${server.id} and state = 'ready'`,
   );
@@ -106,16 +105,10 @@ export async function tidySpares(control: Control, server: Server): Promise<numb
     sql`select datname as name from pg_database where datconnlimit <> -2`,
   );
   const names = new Set(present.map(({ name }) => name));
-  const missing = ready.filter(({ id }) => !names.has(databaseOf(id)));
-  for (const { id } of [...rows, ...missing]) {
-    // Only rows that were not claimed in the meantime: a claimed spare is a project's database.
-    const [mine] = await control.query(sql`
-      update spares set state = 'dropping' where id = ${id} returning id`);
-    if (!mine) continue;
-    await dropProvisioned(server, id);
-    await control.query(sql`delete from spares where id = ${id} and state = 'dropping'`);
-  }
-  return rows.length + missing.length;
+  const missing = ready.filter(({ id }) => !names.has(databaseOf(id))).map(({ id }) => id);
+  if (missing.length === 0) return;
+  // Only rows that were not claimed in the meantime: a claimed spare is a project's database.
+  await control.query(sql`update spares set state = 'dropping' where id = any (${missing}::text[])`);
 }
 
 export async function countSpares(control: Control, server: Server): Promise<number> {

@@ -7,6 +7,7 @@ import { checkExternal, parseDatabaseUrl } from '../engine/external.ts';
 import { openServer, type Server, type Servers } from '../engine/servers.ts';
 import { keepSpares, type Spares } from '../engine/spares.ts';
 import { errors } from '../errors.ts';
+import { within } from '../pause.ts';
 import type { Address } from '../postgres/database.ts';
 import { type Candidate, choosePlace, type Refusal, type Wish } from './placement.ts';
 import { hostNames, noteFirst, noteIdentifier, openAddress, readServers, type ServerRow } from './rows.ts';
@@ -55,7 +56,7 @@ type Entry = { row: ServerRow; watch: Watch | null; server: Server | null; spare
 const refreshMs = 5_000;
 /** How long the start waits for further servers. Those that take longer are opened later. */
 const startMs = 5_000;
-const stopMs = 3_000;
+const [stopFirstMs, stopMs] = [10_000, 3_000];
 const settleMs = 30_000;
 const mb = 1024 * 1024;
 
@@ -127,8 +128,8 @@ export async function openFleet(options: Options): Promise<Fleet> {
       await server?.maintenance.end();
     })();
     closing.catch(onError);
-    // The first server is waited for. Another one that hangs must not prevent the service from stopping.
-    await (server === first ? closing : Promise.race([closing, sleep(stopMs, undefined, { ref: false })]));
+    // A server that hangs must not prevent the service from stopping.
+    await within(server === first ? stopFirstMs : stopMs, closing, undefined);
   };
 
   const read = async () => {

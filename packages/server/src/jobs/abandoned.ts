@@ -1,30 +1,28 @@
 // Clears up after jobs: drops the project that a job filled and did not finish. The job itself does this when it fails;
 // the background work does it for a job whose process died.
-import { recordChange } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
-import { dropProvisioned } from '../engine/provision.ts';
+import { discard, noteDrops } from '../engine/drops.ts';
 import type { Server, Servers } from '../engine/servers.ts';
 import { sql } from '../postgres/sql.ts';
 import { endDeadJobs, forgetOldJobs } from './rows.ts';
 
 type Deps = { control: Control; servers: Servers };
 
-/** Can be repeated, and interrupted at any point: the row goes last. */
+/**
+ * The project is gone at once, with its slug and its keys. Its database follows, here if that is quick: one that cannot be dropped
+ * now is left to the background work, and the job is not kept waiting.
+ */
 export async function dropFilledProjects({ control, servers }: Deps, jobId: string): Promise<void> {
-  const rows = await control.query<{ id: string; serverId: number }>(
-    sql`select id, server_id as "serverId" from projects where filled_by = ${jobId}`,
-  );
-  for (const { id, serverId } of rows) {
-    await dropProvisioned(servers.of(serverId), id);
-    await control.change(sql`
-      with change as (${recordChange({ projectId: id })})
-      delete from projects where id = ${id} and filled_by = ${jobId}`);
-  }
+  const noted = await control.change<{ id: string; serverId: number }>(sql`
+    with gone as (delete from projects where filled_by = ${jobId} returning id, server_id, template),
+    change as (insert into changes (project_id) select id from gone),
+    noted as (${noteDrops(sql`select * from gone`)})
+    select id, server_id as "serverId" from noted`);
+  for (const { id, serverId } of noted) await discard({ control, server: servers.of(serverId) }, id);
 }
 
 /** One pass of the background work, for the projects of a server. */
-export async function settleAbandonedJobs(deps: Deps, server: Server): Promise<void> {
-  const { control } = deps;
+export async function settleAbandonedJobs(control: Control, server: Server): Promise<void> {
   await endDeadJobs(control, {
     code: 'unavailable',
     message: 'The process that ran the job is gone.',
@@ -32,10 +30,13 @@ export async function settleAbandonedJobs(deps: Deps, server: Server): Promise<v
   });
   // After the jobs have ended: from then on none of them can be completed. A project whose job was never registered, or
   // could not be cleared up by the job itself, is found here too.
-  const left = await control.query<{ job: string }>(sql`
-    select distinct filled_by as job from projects
-    where server_id = ${server.id} and filled_by is not null and created_at < now() - interval '1 minute'
-      and not exists (select 1 from jobs where jobs.id = filled_by and jobs.status = 'running')`);
-  for (const { job } of left) await dropFilledProjects(deps, job);
+  await control.change(sql`
+    with gone as (
+      delete from projects
+      where server_id = ${server.id} and filled_by is not null and created_at < now() - interval '1 minute'
+        and not exists (select 1 from jobs where jobs.id = filled_by and jobs.status = 'running')
+      returning id, server_id, template),
+    change as (insert into changes (project_id) select id from gone)
+    ${noteDrops(sql`select * from gone`)}`);
   await forgetOldJobs(control);
 }

@@ -33,6 +33,8 @@ export async function deleteExpired({
     ),
     change as (insert into changes (project_id) select id from expired)
     select id from expired`);
-  for (const { id } of rows) await settleFence({ control, server }, id);
+  // Each by itself: where it fails now, reconcile.ts closes the database later.
+  const closed = await Promise.allSettled(rows.map(({ id }) => settleFence({ control, server }, id)));
+  for (const one of closed) if (one.status === 'rejected') throw one.reason;
   return rows.length;
 }

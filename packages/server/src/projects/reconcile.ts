@@ -1,10 +1,12 @@
-// Repairs what a crash left half done, and drops deleted projects that can no longer be restored. It never drops the
-// database of an existing project: rows and databases without a counterpart are reported and left alone.
+// Repairs what a crash left half done, and notes what is to be dropped: deleted projects that can no longer be restored, and what
+// a crash left. It never drops the database of an existing project: rows and databases without a counterpart are reported and
+// left alone.
 import type { Control } from '../control/control.ts';
+import { noteDrops } from '../engine/drops.ts';
 import { movingDatabaseOf } from '../engine/move-database.ts';
-import { commentOf, databaseOf, dropProvisioned, dropRole, listRoles } from '../engine/provision.ts';
-import { onlyServer, type Server } from '../engine/servers.ts';
-import { tidySpares } from '../engine/spares.ts';
+import { commentOf, databaseOf, dropRole, listRoles } from '../engine/provision.ts';
+import type { Server } from '../engine/servers.ts';
+import { noteLeftSpares } from '../engine/spares.ts';
 import { settleAbandonedJobs } from '../jobs/abandoned.ts';
 import { sql } from '../postgres/sql.ts';
 import { isClosed, settleFence } from './fence.ts';
@@ -18,40 +20,38 @@ export type Discrepancies = { projectsWithoutDatabase: string[]; databasesWithou
 type Attempt = (act: () => Promise<unknown>) => Promise<void>;
 
 /** One pass. Every step can be repeated, and interrupted at any point. */
-export async function reconcile({ control, server, limits }: Deps): Promise<Discrepancies> {
+export async function reconcile({
+  control,
+  server,
+}: Pick<Deps, 'control' | 'server'>): Promise<Discrepancies> {
   const failures: unknown[] = [];
   const attempt: Attempt = (act) =>
     act().then(
       () => {},
       (error) => void failures.push(error),
     );
-  await attempt(() => tidySpares(control, server));
-  await attempt(() => settleAbandonedJobs({ control, servers: onlyServer(server) }, server));
-  await dropExpired(control, server, limits.keepDeletedDays, attempt);
   await dropLeftRoles(control, server, attempt);
   const found = await matchDatabases(control, server, attempt);
   if (failures.length > 0) throw failures[0];
   return found;
 }
 
-async function dropExpired(
-  control: Control,
-  server: Server,
-  keepDeletedDays: number,
-  attempt: Attempt,
-): Promise<void> {
-  const expired = await control.query<{ id: string }>(sql`
-    select id from projects
-    where server_id = ${server.id} and deleted_at < now() - make_interval(days => ${keepDeletedDays})
-    order by deleted_at limit 20`);
-  for (const { id } of expired) {
-    // Past the deadline, so it cannot be restored while its database is dropped (restoreProject checks the same
-    // deadline).
-    await attempt(async () => {
-      await dropProvisioned(server, id);
-      await control.query(sql`delete from projects where id = ${id} and deleted_at is not null`);
-    });
-  }
+/** One pass. engine/drops.ts drops what is noted. */
+export async function noteLeft({ control, server, limits }: Deps): Promise<void> {
+  await settleAbandonedJobs(control, server);
+  await noteLeftSpares(control, server);
+  await noteExpired(control, server, limits.keepDeletedDays);
+}
+
+/** Past the deadline, so nobody can restore them (restoreProject checks the same deadline). */
+async function noteExpired(control: Control, server: Server, keepDeletedDays: number): Promise<void> {
+  await control.change(sql`
+    with gone as (
+      delete from projects
+      where server_id = ${server.id} and deleted_at < now() - make_interval(days => ${keepDeletedDays})
+        and not exists (select from moves where moves.project_id = projects.id)
+      returning id, server_id, template)
+    ${noteDrops(sql`select * from gone`)}`);
 }
 
 /** Drops roles whose database is gone and that could not be dropped together with it. */

@@ -1,0 +1,36 @@
+// A PostgreSQL and a service of one test file's own, for tests that stop processes of PostgreSQL (SIGSTOP): on the common one,
+// other files would wait.
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll } from 'vitest';
+import { type Embedded, startEmbedded } from '../src/engine/embedded.ts';
+import { openTestService, removeTestService, type TestService, type TestServiceOptions } from './helpers.ts';
+
+export type OwnPostgres = { engine: Embedded; rowhouse: TestService };
+
+export function useOwnPostgres(options: TestServiceOptions = {}): OwnPostgres {
+  const own = {} as OwnPostgres;
+  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-own-'));
+  beforeAll(async () => {
+    own.engine = await startEmbedded({
+      ...{ connections: 60, dataFolder: folder, masterKey: randomBytes(32), more: { fsync: 'off' } },
+      ...{ say: () => {}, onEvent: () => {} },
+    });
+    own.rowhouse = await openTestService({ ...options, at: own.engine.address });
+  });
+  afterAll(async () => {
+    const { engine, rowhouse } = own;
+    await rowhouse?.stop();
+    if (rowhouse)
+      await removeTestService(
+        rowhouse.controlDatabase,
+        rowhouse.service.deps.server.installation,
+        engine.address,
+      );
+    await engine?.stop();
+    rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  });
+  return own;
+}
