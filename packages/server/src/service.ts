@@ -223,6 +223,7 @@ export async function openService(options: Options): Promise<Service> {
   const forgetContents = (projectId: string) => {
     headroom.forget(projectId);
     profiles.forget(projectId, 'schema');
+    sessions.outdate(projectId);
     tableCache.forget(projectId);
   };
   feed.listen(({ projectId }) => {

@@ -18,6 +18,8 @@ export type SessionPool = {
   isWanted(project: string): boolean;
   /** Returns a session to the pool. One that is not reusable is closed. */
   release(project: string, session: Session, reusable: boolean): void;
+  /** The project's sessions, used and idle, use none of the statements again that they keep prepared. */
+  outdate(project: string): void;
   /** Closes the project's idle sessions. */
   drop(project: string): void;
   /** Rejects those who wait for a session of the project. */
@@ -351,6 +353,9 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       return openNow(project, openSession);
     },
     release,
+    outdate: (project) => {
+      for (const session of pools.get(project)?.sessions ?? []) session.statements.outdate();
+    },
     drop: (project) => {
       const pool = pools.get(project);
       if (pool) closeIdle(project, pool, isAny);

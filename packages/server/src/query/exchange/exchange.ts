@@ -132,28 +132,37 @@ export class Exchange implements Receiver {
     const { session, input, statement, frame } = this.options;
     // In a batch a stale prepared statement would undo what ran before it, so each is parsed again.
     const isInBatch = frame.endsIn === 'transaction' && frame.before.length === 0;
-    let prepared = isInBatch ? null : (session.statements.get(input.query) ?? null);
+    const kept = isInBatch ? null : (session.statements.get(input.query) ?? null);
     const keep = !isInBatch && statement.preparable && input.query.length <= preparedText;
-    if (needsTypes(input.params) && !prepared?.parameterTypes) prepared = await this.learnTypes(keep);
+    const isUnknown = needsTypes(input.params) && !kept?.parameterTypes;
+    const prepared = isUnknown ? await this.learnTypes() : kept;
+    const status = await this.attempt(prepared, keep);
+    if (!kept || prepared !== kept || !this.mayBeStale(status)) return this.settle(status);
+    if (this.isMoved) throw new MovedError();
+    if (status === 'failed') await this.rollBack();
+    this.failure = null;
+    this.step = 0;
+    const again = needsTypes(input.params) ? await this.learnTypes() : null;
+    this.settle(await this.attempt(again, keep));
+  }
+
+  private async attempt(prepared: PreparedStatement | null, keep: boolean): Promise<Ended> {
+    const { session, input } = this.options;
     if (isLargeInput(input)) await this.encode(prepared);
     const status = await this.send(prepared, keep);
     // Sent with the next exchange. A statement that was parsed but could not be planned would otherwise stay.
-    if (prepared && !keep) session.out.closeStatement(prepared.name);
-    if (!prepared && this.prepared && this.failure && !this.isBound)
-      session.out.closeStatement(this.prepared.name);
-    if (this.failure && this.isTarget && !this.isBound && prepared && isStalePlan(this.failure)) {
-      if (this.isMoved) throw new MovedError();
-      // Nothing has run: the tables have changed since it was prepared.
-      session.statements.close(input.query, prepared);
-      if (status === 'failed') await this.rollBack();
-      this.failure = null;
-      this.step = 0;
-      const again = needsTypes(input.params) ? await this.learnTypes(keep) : null;
-      if (isLargeInput(input)) await this.encode(again);
-      this.settle(await this.send(again, keep));
-      return;
-    }
-    this.settle(status);
+    if (this.prepared && (!keep || (this.failure && !this.isBound)))
+      session.statements.close(input.query, this.prepared);
+    return status;
+  }
+
+  /**
+   * A kept statement failed before PostgreSQL had bound it, so nothing has run. What it was parsed for may have changed: the types
+   * of its parameters, its columns, or it is gone. Parsed once more, it gets the error of a new connection, if that is an error.
+   */
+  private mayBeStale(status: Ended): boolean {
+    if (!this.failure || this.isBound || !this.isTarget || this.stoppedBy) return false;
+    return !(status instanceof Error) && !saysNothingOfStatement.has(this.failure.state.slice(0, 2));
   }
 
   /** Ends the transaction that the frame began. If that fails, the next exchange reports it. */
@@ -176,7 +185,7 @@ export class Exchange implements Receiver {
   }
 
   /** Parameter types are needed for arrays only: one more round trip, once for each statement and session. */
-  private async learnTypes(keep: boolean): Promise<PreparedStatement> {
+  private async learnTypes(): Promise<PreparedStatement> {
     const { session, input } = this.options;
     const prepared = newStatement();
     const query = isLarge(input.query) ? await toLargeText(input.query) : input.query;
@@ -198,7 +207,6 @@ export class Exchange implements Receiver {
     if (this.failure) this.step = this.options.frame.before.length;
     const isSound = !this.failure && (status === 'idle' || status === 'transaction');
     this.settle(isSound ? this.options.frame.endsIn : status);
-    if (keep) session.statements.keep(input.query, prepared);
     return prepared;
   }
 
@@ -355,8 +363,7 @@ export class Exchange implements Receiver {
   }
 
   private know(shape: ResultShape): void {
-    const prepared = this.options.session.statements.get(this.options.input.query);
-    if (prepared) prepared.columns = shape;
+    if (this.prepared) this.prepared.columns = shape;
   }
 
   row(bytes: Buffer, start: number, end: number): void {
@@ -383,7 +390,5 @@ export function isLargeInput({ query, params }: StatementInput): boolean {
   return isLarge(query) || params.some(isLargeParameter);
 }
 
-/** "cached plan must not change result type", and a prepared statement that is gone. */
-function isStalePlan({ state }: ServerError): boolean {
-  return state === '0A000' || state === '26000';
-}
+/** Classes of errors about the moment, not about the statement: locks and conflicts, limits, cancelling and the end of a session. */
+const saysNothingOfStatement = new Set(['40', '53', '55', '57', '58']);

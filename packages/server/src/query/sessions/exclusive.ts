@@ -1,6 +1,7 @@
 // A session that one request has to itself: taken from the pool, bounded by a deadline, and given back clean or closed.
 import type { ProjectLogin } from '../../engine/provision.ts';
 import { errors, RowhouseError } from '../../errors.ts';
+import { mayChangeDefinitions } from '../../postgres/command-tags.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
 import { type Session, silent } from '../../postgres/session.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
@@ -111,6 +112,7 @@ export async function withSession<T>(
     deadline.end();
     if (deadline.isStopped) exclusive.isBroken = true;
     sessions.release(project, session, exclusive.leaves);
+    if (exclusive.changesDefinitions) sessions.outdate(project.id);
     if (exclusive.changedBy) profiles.forget(project.id, exclusive.changedBy, exclusive.changedByRun);
     // After that: in between, a statement that ran behind the change would count as plain.
     exclusive.endChange?.();
@@ -138,6 +140,8 @@ export class ExclusiveSession {
   onFailure: () => void = () => {};
   /** It ran something that can create, change or drop tables. */
   changedBy: 'schema' | 'code' | null = null;
+  /** Statements that are kept prepared may mean something else. */
+  changesDefinitions = false;
   /** The statement that did, if it ran in a transaction of its own. */
   changedByRun: StatementProfile | null = null;
   /** Set while it may change tables: until it is called, no statement of the project counts as plain. */
@@ -202,7 +206,11 @@ export class ExclusiveSession {
     // Before it runs: a statement that waited for its locks can be answered before it is.
     if ((canCommit || this.changedBy === 'schema') && !isVacuum)
       this.endChange ??= this.profiles.beginChange(this.project.id);
+    const { changesDefinitions } = this;
+    // Also if its outcome is not known.
+    this.changesDefinitions ||= !preparable;
     await exchange.run();
+    this.changesDefinitions = changesDefinitions || (!preparable && mayChangeDefinitions(exchange.tag ?? ''));
     this.effect = worstEffect(this.effect, exchange.effect);
     this.isPlain = wasPlain && isPlain(profile);
     // Before the catalog is asked about it: the answer describes the state after it.

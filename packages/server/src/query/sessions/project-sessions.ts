@@ -18,6 +18,8 @@ import {
   setMode,
 } from './session-reset.ts';
 
+import { trustedMsOf } from './statement-profiles.ts';
+
 /**
  * `read`: statements known only to read; PostgreSQL enforces it. `plain`: statements that leave behind at most a moved
  * sequence, and cannot see whether one was moved. `any`: all others.
@@ -46,6 +48,8 @@ export type ProjectSessions = {
   findStandby(project: ProjectLogin): Host | null;
   /** Whether the project's standby, which has replayed this much, is as fresh as the caller wants it. */
   isFresh(project: ProjectLogin, replayed: number): boolean;
+  /** The project's tables may have changed: statements that its sessions keep prepared can mean something else. */
+  outdate(projectId: string): void;
   /** Lets the requests of a project wait, and closes its sessions as their statements end. */
   readonly gate: Gate;
   readonly homes: Homes;
@@ -114,8 +118,12 @@ export function openProjectSessions(
     byServer.set(key, made);
     return made;
   };
+  /** A session that is used rarely would parse its statements at each use. */
+  const kept = { ms: 0 };
   const onOpened = (project: ProjectLogin, session: Session) => {
     owners.set(session, project);
+    kept.ms = trustedMsOf(counts().open);
+    session.statements.kept = kept;
     prepareFirst(session, project.loginAs);
   };
   const gate = openGate((id) => {
@@ -282,6 +290,10 @@ export function openProjectSessions(
       setTimeout(() => session.destroy(), waitMs).unref();
     },
     limitReached: (project) => at(project).limitReached(),
+    outdate: (projectId) => {
+      for (const poolKey of poolKeysOf(projectId))
+        for (const { pool } of byServer.values()) pool.outdate(poolKey);
+    },
     findStandby: ({ id, serverId, staleness }) => {
       // The caller's position is one of the server from which the project has moved.
       if (!staleness || homes.of(id, serverId) !== serverId) return null;

@@ -70,14 +70,19 @@ export type StatementProfiles = {
  * of a core for all of them together. With a thousand, a larger share would be a quarter of what their statements cost.
  */
 const [minTrustedMs, maxTrustedMs, trustedMsPerSession] = [10_000, 120_000, 40];
+
+/** How long what the catalog has said counts, if nobody says that it has changed. */
+export function trustedMsOf(sessions: number): number {
+  return Math.min(maxTrustedMs, Math.max(minTrustedMs, sessions * trustedMsPerSession));
+}
+
 const askAgainMs = 1_000;
 const maxProfiles = 500;
 const suspectMs = 10 * 60_000;
 
 /** `countSessions`: the number of open sessions, which indicates how many projects are active. */
 export function openStatementProfiles(countSessions: () => number): StatementProfiles {
-  const trustedMs = () =>
-    Math.min(maxTrustedMs, Math.max(minTrustedMs, countSessions() * trustedMsPerSession));
+  const trustedMs = () => trustedMsOf(countSessions());
   const projects = new LRUCache<string, ProjectProfiles>(upTo(5_000));
   const profilesOf = (projectId: string): ProjectProfiles => {
     const known = projects.get(projectId);
