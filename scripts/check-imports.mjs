@@ -12,8 +12,9 @@ const order = [
   ['backup-url', 'check', 'database-url', 'loopback'],
   [
     ...['errors', 'config', 'version', 'memory-budget', 'cache-size', 'pause', 'later', 'account-turns'],
-    'timeout-signal',
+    ...['timeout-signal', 'stall-watch'],
   ],
+  ['account-slots'],
   ['log'],
   ['postgres'],
   ['control'],

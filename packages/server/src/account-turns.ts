@@ -27,6 +27,11 @@ export class AccountTurns {
     else this.running.delete(account);
   }
 
+  /** How many of the account run. */
+  count(account: string): number {
+    return this.running.get(account) ?? 0;
+  }
+
   isBefore(one: string, other: string): boolean {
     if (one === other) return false;
     const more = (this.running.get(one) ?? 0) - (this.running.get(other) ?? 0);

@@ -1,11 +1,11 @@
-// Counts the memory that one kind of data takes, and limits it per project and for the whole process.
+// Counts the memory that one kind of data takes, and limits it for each holder (an account, or a project) and for the whole process.
 
 export class MemoryBudget {
-  private readonly limits: Readonly<{ perProject: number; total: number }>;
-  private readonly byProject = new Map<string, number>();
+  private readonly limits: Readonly<{ perHolder: number; total: number }>;
+  private readonly byHolder = new Map<string, number>();
   private total = 0;
 
-  constructor(limits: Readonly<{ perProject: number; total: number }>) {
+  constructor(limits: Readonly<{ perHolder: number; total: number }>) {
     this.limits = limits;
   }
 
@@ -14,13 +14,13 @@ export class MemoryBudget {
   }
 
   /** Returns false, and counts nothing, if a limit would be exceeded. A negative size releases memory. */
-  take(project: string, bytes: number): boolean {
-    const ofProject = (this.byProject.get(project) ?? 0) + bytes;
-    const { perProject, total } = this.limits;
-    if (bytes > 0 && (ofProject > perProject || this.total + bytes > total)) return false;
+  take(holder: string, bytes: number): boolean {
+    const ofHolder = (this.byHolder.get(holder) ?? 0) + bytes;
+    const { perHolder, total } = this.limits;
+    if (bytes > 0 && (ofHolder > perHolder || this.total + bytes > total)) return false;
     this.total += bytes;
-    if (ofProject > 0) this.byProject.set(project, ofProject);
-    else this.byProject.delete(project);
+    if (ofHolder > 0) this.byHolder.set(holder, ofHolder);
+    else this.byHolder.delete(holder);
     return true;
   }
 }

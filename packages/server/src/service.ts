@@ -262,8 +262,8 @@ export async function openService(options: Options): Promise<Service> {
     ...{ control, servers, jobs, imports, backups, limits, now, onError },
     ...{ dataFolder, disk: workDisk, isEmbedded: !isExternal, stallMs: options.restores?.stallMs },
     ...(options.exports?.programs && { programs: options.exports.programs }),
-    exchange: (of, projectId, otherId, signal) =>
-      waitForTurn(branches.inTurn, of, signal, async () => {
+    exchange: ({ server: of, account }, projectId, otherId, signal) =>
+      waitForTurn(branches.inTurn, { server: of, account }, signal, async () => {
         for (const id of [projectId, otherId]) await branches.ensureCurrent(id);
         await swap({ ...branches, server: of }, { kind: 'promote', projectId, otherId });
       }),

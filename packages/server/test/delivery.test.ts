@@ -19,7 +19,7 @@ const nothing = { smtpUrl: null, mailFrom: null, webhookUrl: null, webhookSecret
 const secret = 'a secret of the operator';
 const message: UserMessage = {
   kind: 'recovery',
-  project: { slug: 'my-shop', name: 'My Shop' },
+  project: { slug: 'my-shop', name: 'My Shop', accountId: 'shops' },
   email: 'ada@example.com',
   code: makeCode(),
   expiresAt: new Date('2030-01-02T03:04:05Z'),
@@ -197,7 +197,7 @@ describe('delivery by mail', () => {
       '\u200b': 'my-shop',
     };
     for (const name of Object.keys(names)) {
-      await delivery.send({ ...message, project: { slug: 'my-shop', name } });
+      await delivery.send({ ...message, project: { slug: 'my-shop', name, accountId: 'shops' } });
     }
     expect(mails.length).toBe(Object.keys(names).length);
     for (const [index, shown] of Object.values(names).entries()) {
@@ -341,16 +341,20 @@ describe('delivery by mail', () => {
     expect(said.join('')).not.toMatch(/AUTH|MAIL FROM|rh_code_/);
   });
 
-  it('sends a few messages at a time, fewer of one project, and finishes them before it stops', async () => {
+  it('sends a few messages at a time, fewer of one account, and finishes them before it stops', async () => {
     const { mails, url, release } = await startStalled();
     const delivery = byMail(url);
-    const of = (slug: string) => delivery.send({ ...message, project: { slug, name: slug } });
-    const running = ['one', 'two', 'three', 'four'].flatMap((slug, index) => {
-      const sent = Array.from({ length: 8 }, () => of(slug));
-      // The first project is full, the others are not.
-      return index === 0 ? [...sent, expectOverloaded(of(slug))] : sent;
-    });
-    await expectOverloaded(of('five'));
+    const of = (accountId: string) =>
+      delivery.send({ ...message, project: { slug: accountId, name: accountId, accountId } });
+    const running = ['one', 'two', 'three'].flatMap((account) => [
+      ...Array.from({ length: 8 }, () => of(account)),
+      expectOverloaded(of(account)),
+    ]);
+    // The last places are for accounts that have none.
+    const others = ['four', 'five', 'six', 'seven', 'eight', 'nine', 'ten', 'eleven'];
+    running.push(...others.map(of));
+    await expectOverloaded(of('four'));
+    await expectOverloaded(of('twelve'));
     const stopped = delivery.stop();
     await expectNotSent(of('one'));
     expect(await Promise.race([stopped.then(() => 'stopped'), Promise.resolve('waiting')])).toBe('waiting');
@@ -404,7 +408,7 @@ describe('delivery by mail', () => {
 
   async function expectOverloaded(sending: Promise<void>): Promise<void> {
     const failure = await failureOf(sending);
-    expect(failure).toMatchObject({ code: 'overloaded', status: 429, retryAfterS: 2 });
+    expect(failure).toMatchObject({ code: 'overloaded', status: 429, retryAfterS: 10 });
   }
 });
 
@@ -438,7 +442,10 @@ describe('delivery to a webhook', () => {
     const { seen, url } = await startServer((response) => response.end('thanks'));
     const delivery = byWebhook(url);
     expect(delivery.isConfigured).toBe(true);
-    await delivery.send({ ...message, project: { slug: 'my-shop', name: 'Schöne Bücher 愛' } });
+    await delivery.send({
+      ...message,
+      project: { slug: 'my-shop', name: 'Schöne Bücher 愛', accountId: 'shops' },
+    });
     const [{ method, url: path, headers, body }] = seen as [Seen];
     expect({ method, path }).toEqual({ method: 'POST', path: '/hooks/rowhouse?x=1' });
     expect(headers['content-type']).toBe('application/json');
@@ -457,7 +464,7 @@ describe('delivery to a webhook', () => {
 
   it('sends null without a code, only the documented fields, and any text safely', async () => {
     const { seen, url } = await startServer((response) => response.writeHead(204).end());
-    const project = { slug: 'my-shop', name: 'x"\r\n\0\u2028', id: 'internal' };
+    const project = { slug: 'my-shop', name: 'x"\r\n\0\u2028', id: 'internal', accountId: 'shops' };
     const email = 'ada@example.com\r\nHost: evil';
     await byWebhook(url).send({ kind: 'email_changed', project, email, code: null, expiresAt: null });
     expect(JSON.parse(seen[0]?.body ?? '')).toEqual({

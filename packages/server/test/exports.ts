@@ -106,5 +106,5 @@ export const corpus = [
 
 /** The project and its server. */
 export function sourceOf({ service }: TestService, id: string) {
-  return { id, server_id: service.deps.server.id };
+  return { id, account_id: '', server_id: service.deps.server.id };
 }

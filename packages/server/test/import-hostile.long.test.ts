@@ -10,7 +10,11 @@ import { importDump, isGone, jobEnd, upload } from './importing.ts';
 
 const folder = path.join(tmpdir(), `rowhouse-test-imports-${process.pid}`);
 const rowhouse = useTestService({
-  imports: { folder, allowPrivateHosts: false, limits: { statementMs: 3_000, inAll: 2, running: 1 } },
+  imports: {
+    folder,
+    allowPrivateHosts: false,
+    limits: { statementMs: 3_000, inAll: { all: 2 }, running: { all: 1, waiting: 1 } },
+  },
 });
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -162,8 +162,8 @@ it.each(['and answers again', 'and does not answer yet'])(
     const { inTurn } = moves;
     onTestFinished(() => void Object.assign(moves, { inTurn }));
     let turns = 0;
-    const watched: typeof inTurn = async (server, act) => {
-      if (turns++ > 0) return inTurn(server, act);
+    const watched: typeof inTurn = async (server, account, act) => {
+      if (turns++ > 0) return inTurn(server, account, act);
       expect((await replicationAt(project.id)).slots).toHaveLength(1);
       await killSecond();
       const answers = () => asAdmin((admin) => admin.query(sql`select 1`), secondAddress());
@@ -174,7 +174,7 @@ it.each(['and answers again', 'and does not answer yet'])(
             () => false,
           ),
         );
-      return inTurn(server, act);
+      return inTurn(server, account, act);
     };
     Object.assign(moves, { inTurn: watched });
     let isOver = false;
@@ -225,12 +225,12 @@ it('the target, if it falls behind before the pause, leaves the turn to others a
     return client;
   };
   const turns: string[] = [];
-  const watched: typeof inTurn = async (server, act) => {
+  const watched: typeof inTurn = async (server, account, act) => {
     const client = turns.length === 0 ? await lockCopy() : null;
     // Until now it has kept up.
     if (client) await query(project, 'insert into notes select generate_series(1, 20000)');
     try {
-      const done = await inTurn(server, act);
+      const done = await inTurn(server, account, act);
       turns.push('done');
       return done;
     } catch (error) {

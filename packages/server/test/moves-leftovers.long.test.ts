@@ -203,7 +203,7 @@ it('an online move begins when the export that runs has ended', async () => {
     begun();
     return isRead;
   };
-  const source = { id: project.id, server_id: rowhouse.service.deps.server.id };
+  const source = { id: project.id, account_id: '', server_id: rowhouse.service.deps.server.id };
   const exporting = rowhouse.service.deps.exports.run(source, 'sql', write, new AbortController().signal);
   await hasBegun;
   const hold = holdBefore('catch up');

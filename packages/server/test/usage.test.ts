@@ -316,7 +316,7 @@ describe('the usage of a hostile project', () => {
     const [one, other] = [await rowhouse.project('Asked'), await rowhouse.project('Asked too')];
     await run(one, 'create table a (id int)');
     const { usageLooks, server } = rowhouse.service.deps;
-    const placeOf = ({ id }: { id: string }) => ({ id, server_id: server.id });
+    const placeOf = ({ id }: { id: string }) => ({ id, account_id: '', server_id: server.id });
     const looks = [null, null, ['a'], ['a'], ['b']].map((tables) => usageLooks.look(placeOf(one), tables));
     const results = await Promise.allSettled([...looks, usageLooks.look(placeOf(other), null)]);
     expect(results.map(({ status }) => status === 'fulfilled')).toEqual([

@@ -28,7 +28,7 @@ export async function resetBranch(deps: BranchDeps, caller: Caller, slug: string
   const { branch, parent } = await getBranch(deps, caller, slug);
   checkFits(parent, branch, 'reset');
   const here = onServer(deps, parent.server_id);
-  await deps.inTurn(here.server, () =>
+  await deps.inTurn(here.server, parent.account_id, () =>
     withCopy(here, parent.id, 'branched', async (copy) => {
       await deps.ensureCurrent(branch.id);
       await keep(deps.control, copy.id);
@@ -51,7 +51,7 @@ export async function promoteBranch(
   const { branch, parent } = await getBranch(deps, caller, slug);
   checkFits(branch, parent, 'promoted');
   const here = onServer(deps, parent.server_id);
-  await deps.inTurn(here.server, async () => {
+  await deps.inTurn(here.server, parent.account_id, async () => {
     for (const { id } of [branch, parent]) await deps.ensureCurrent(id);
     await swap(here, { kind: 'promote', projectId: parent.id, otherId: branch.id });
   });

@@ -39,7 +39,7 @@ export async function createBranch(
   if (at !== undefined) return deps.startFromPast(parent, new Date(at), wanted, origin);
   if (input.mode === 'live') return startLiveBranch(deps, parent, wanted, origin);
   const here = onServer(deps, serverId);
-  const { project, apiKey } = await deps.inTurn(here.server, () =>
+  const { project, apiKey } = await deps.inTurn(here.server, parent.account_id, () =>
     withCopy(here, parent.id, 'branched', (copy) =>
       claim(here, copy, parent, { ...input, limit_mb: limitMb }, caller),
     ),

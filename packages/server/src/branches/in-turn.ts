@@ -1,6 +1,7 @@
 // One operation on branches at a time on a server, among all processes: each copies files and forces checkpoints, which
 // all projects of the server notice.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { slotsOnServers } from '../account-slots.ts';
 import type { Control } from '../control/control.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
@@ -8,15 +9,16 @@ import { errors, RowhouseError } from '../errors.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
-/** Each server has its own turns: a copy on one does not hold up a copy on another. */
-export type InTurn = <T>(server: Server, act: () => Promise<T>) => Promise<T>;
+/** Each server has its own turns. `account`: whose branch it is. null: work of the service. */
+export type InTurn = <T>(server: Server, account: string | null, act: () => Promise<T>) => Promise<T>;
 
-const maxWaiting = 10;
+/** In this process, by turns of accounts. Only the first one waits for other processes. */
+const limits = { all: 1, waiting: 24, waitingPerAccount: 8 };
 const maxWaitMs = 20_000;
 const lookMs = 50;
 
 export function openInTurn(control: Control): InTurn {
-  const lines = new Map<number, { last: Promise<unknown>; waiting: number }>();
+  const slotsOn = slotsOnServers('operations on branches', limits);
 
   const underLock = <T>(server: Server, act: () => Promise<T>, until: number): Promise<T> =>
     control.session(async (session) => {
@@ -27,26 +29,24 @@ export function openInTurn(control: Control): InTurn {
       return act();
     });
 
-  return (server, act) => {
-    const line = lines.get(server.id) ?? { last: Promise.resolve(), waiting: 0 };
-    lines.set(server.id, line);
-    if (line.waiting >= maxWaiting) throw busy();
+  return async (server, account, act) => {
     const until = performance.now() + maxWaitMs;
-    line.waiting++;
-    const turn = line.last.then(() => {
-      line.waiting--;
-      if (performance.now() > until) throw busy();
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(busy()), maxWaitMs);
+    const begin = () => {
+      clearTimeout(timer);
       return underLock(server, act, until);
-    });
-    line.last = turn.catch(() => {});
-    return turn;
+    };
+    return slotsOn(server.id)
+      .take(account, begin, late.signal)
+      .finally(() => clearTimeout(timer));
   };
 }
 
 /** For a job: a caller does not wait for long, but a job can. Others pause projects for up to some minutes, one after the other. */
 export async function waitForTurn(
   inTurn: InTurn,
-  server: Server,
+  { server, account }: { server: Server; account: string | null },
   signal: AbortSignal,
   act: () => Promise<void>,
 ): Promise<void> {
@@ -58,7 +58,7 @@ export async function waitForTurn(
       await act();
     };
     try {
-      return await inTurn(server, take);
+      return await inTurn(server, account, take);
     } catch (error) {
       const isBusy = !isMyTurn && error instanceof RowhouseError && error.code === 'overloaded';
       if (!isBusy || performance.now() > until) throw error;

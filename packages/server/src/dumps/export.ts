@@ -2,6 +2,7 @@
 // the lightest lock on every table, so an export without a reader must end.
 import { randomBytes } from 'node:crypto';
 import type { ExportFormat } from '@rowhouse/api';
+import { type SlotLimits, slotsOnServers } from '../account-slots.ts';
 import type { Control } from '../control/control.ts';
 import { ensureDumpRole } from '../engine/dump-role.ts';
 import { databaseOf, dumpRoleOf } from '../engine/provision.ts';
@@ -20,8 +21,8 @@ import { wasmMajor } from './wasm-module.ts';
 
 /** Takes a piece, and resolves when it is stored or sent: then its memory is reused. */
 export type Write = (piece: Uint8Array) => Promise<void>;
-/** The project, and its server. */
-export type Source = Readonly<{ id: string; server_id: number }>;
+/** The project, its account, and its server. */
+export type Source = Readonly<{ id: string; account_id: string; server_id: number }>;
 export type Exports = {
   /** Returns when all of it was written. `closed`: the caller is gone. */
   run(project: Source, format: ExportFormat, write: Write, closed: AbortSignal): Promise<void>;
@@ -41,13 +42,13 @@ type Deps = {
 export type ExportLimits = Partial<Limits>;
 type Limits = {
   /** On a server. Each has a thread with its own memory (about 25 MB) and reads as fast as it can. */
-  atOnce: number;
+  slots: SlotLimits;
   stallMs: number;
   maxMs: number;
   /** Of pg_dump, if it is not the usual limit. */
   maxMemoryMb?: number | undefined;
 };
-const defaultLimits: Limits = { atOnce: 2, stallMs: 60_000, maxMs: 60 * 60_000 };
+const defaultLimits: Limits = { slots: { all: 3, kept: 1 }, stallMs: 60_000, maxMs: 60 * 60_000 };
 
 export function openExports({
   control,
@@ -57,13 +58,13 @@ export function openExports({
   programs,
   limits = {},
 }: Deps): Exports {
-  const { atOnce, stallMs, maxMs, maxMemoryMb } = { ...defaultLimits, ...limits };
+  const { slots, stallMs, maxMs, maxMemoryMb } = { ...defaultLimits, ...limits };
   // Looked for once, when it is first needed.
   let found: Promise<Native | null> | null = null;
   const findNative = () => (found ??= findProgram(programs));
   const stopping = new AbortController();
-  /** With their servers. */
-  const running = new Map<Promise<void>, number>();
+  const slotsOn = slotsOnServers('exports', slots);
+  const running = new Set<Promise<void>>();
 
   const work = async (source: Source, format: ExportFormat, write: Write, closed: AbortSignal) => {
     const { id } = source;
@@ -104,19 +105,19 @@ export function openExports({
   return {
     run: async (source, format, write, closed) => {
       if (stopping.signal.aborted) throw errors.unavailable('stopping');
-      const here = [...running.values()].filter((serverId) => serverId === source.server_id);
-      if (here.length >= atOnce) throw errors.overloaded('Enough exports are running already.', 10);
+      const leave = slotsOn(source.server_id).enter(source.account_id);
       const working = work(source, format, write, closed);
-      running.set(working, source.server_id);
+      running.add(working);
       try {
         await working;
       } finally {
         running.delete(working);
+        leave();
       }
     },
     stop: async () => {
       stopping.abort(errors.unavailable('stopping'));
-      await Promise.allSettled(running.keys());
+      await Promise.allSettled(running);
     },
   };
 }

@@ -1,5 +1,6 @@
 // Spare databases: created ahead of time, so that creating a project is a single statement in the control database.
 // The row of a spare is committed before its database is created; only a finished spare can be claimed.
+import { AccountSlots } from '../account-slots.ts';
 import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
 import { errors, RowhouseError } from '../errors.ts';
@@ -9,7 +10,7 @@ import type { Server } from './servers.ts';
 
 export type Spares = {
   /** Makes one now, for a waiting caller. */
-  makeOne(): Promise<void>;
+  makeOne(accountId: string): Promise<void>;
   /** Fills up without waiting; called after each claim and by the background work. */
   fill(): void;
   stop(): Promise<void>;
@@ -24,23 +25,16 @@ type Options = {
 };
 
 /** More at once gain little, and slow down the statements of all projects. */
-const makersAtOnce = 2;
-const maxWaiting = 50;
+const limits = { all: 2, waiting: 60, waitingPerAccount: 40 };
 /** Making one takes well under a second; after this long its process has died. */
 const abandonedAfter = sql`interval '2 minutes'`;
 
 export function keepSpares({ control, server, wanted, onError }: Options): Spares {
-  const waiting: (() => void)[] = [];
-  let making = 0;
+  const slots = new AccountSlots('new projects', limits);
   let filling: Promise<void> | null = null;
   let stopped = false;
 
-  const makeOne = async () => {
-    if (making >= makersAtOnce) {
-      if (waiting.length >= maxWaiting) throw errors.overloaded('Too many projects are being created.', 5);
-      await new Promise<void>((resolve) => waiting.push(resolve));
-    }
-    making++;
+  const make = async () => {
     try {
       await makeSpare(control, server);
     } catch (error) {
@@ -48,19 +42,16 @@ export function keepSpares({ control, server, wanted, onError }: Options): Spare
       throw error instanceof RowhouseError && error.code === 'outcome_unknown'
         ? errors.unavailable(error)
         : error;
-    } finally {
-      making--;
-      waiting.shift()?.();
     }
   };
 
   const fillUp = async () => {
-    while (!stopped && waiting.length === 0 && (await countSpares(control, server)) < wanted())
-      await makeOne();
+    while (!stopped && slots.waits === 0 && (await countSpares(control, server)) < wanted())
+      await slots.take(null, make);
   };
 
   return {
-    makeOne,
+    makeOne: (accountId) => slots.take(accountId, make),
     fill: () => {
       if (stopped || filling) return;
       filling = fillUp()

@@ -163,6 +163,12 @@ export const dumpErrors = {
         hint: 'Nothing was left behind. Import it in parts, or when the machine is less busy.',
       },
     ),
+  /** `time`: in words. */
+  importStalled: (time: string, cause: Error) =>
+    new RowhouseError('query_timeout', `The import was ended: it made no progress for ${time}.`, {
+      hint: 'Nothing was left behind. Import it again; if it comes from a server, look whether a lock there holds it up.',
+      cause,
+    }),
   exportTooNew: (serverMajor: number) =>
     new RowhouseError(
       'unavailable',

@@ -158,6 +158,13 @@ export const requestErrors = {
         : 'The request body has no content type.',
       { hint: 'Send JSON with "Content-Type: application/json".' },
     ),
+  /** `what`: the kind of work, in the plural. `own`: how many of the account's there are. */
+  shareInUse: (what: string, own: number, retryAfterS: number) =>
+    new RowhouseError(
+      'overloaded',
+      `The ${what} of this account use up its share: ${own} of them are running or waiting.`,
+      { retryAfterS, hint: 'Try again when one of them has ended. Work of other accounts does not count.' },
+    ),
   overloaded: (message: string, retryAfterS: number) =>
     new RowhouseError('overloaded', message, {
       retryAfterS,

@@ -1,4 +1,4 @@
-// Request bodies that are read into memory. Their memory is counted per project and for the process, so that a body
+// Request bodies that are read into memory. Their memory is counted per account and for the process, so that a body
 // that exceeds the budget is refused while it arrives, and not when memory has run out.
 import type { ServerResponse } from 'node:http';
 import { finished, type Readable } from 'node:stream';
@@ -8,8 +8,8 @@ import { MemoryBudget } from '../memory-budget.ts';
 import { onResponseEnd } from './response-end.ts';
 
 const mb = 1024 * 1024;
-/** The memory of a body is estimated. One of the largest always fits, with some smaller ones beside it. */
-const bodyMemory = new MemoryBudget({ perProject: 200 * mb, total: 210 * mb });
+/** The memory of a body is estimated. One of the largest always fits, and what one account leaves is for the smaller ones of others. */
+const bodyMemory = new MemoryBudget({ perHolder: 200 * mb, total: 260 * mb });
 /** Of a body's bytes: as they came, as text, and on their way to PostgreSQL. */
 const bytesFactor = 3;
 /** For each value in a body. */
@@ -162,8 +162,7 @@ function passOver(payload: Readable): Promise<void> {
 }
 const passOverMs = 3_000;
 
-function ownerOf({ caller, params, login }: FastifyRequest): string {
-  const { slug } = (params ?? {}) as { slug?: string };
-  if (login) return login.id;
-  return caller?.kind !== 'account' ? (caller?.projectId ?? '') : (slug ?? caller.accountId);
+/** The account, so that what its projects send together leaves room for others. */
+function ownerOf({ caller, login }: FastifyRequest): string {
+  return caller?.accountId ?? login?.accountId ?? login?.id ?? '';
 }

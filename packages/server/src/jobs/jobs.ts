@@ -5,6 +5,7 @@
 // A job that fills a project owns it through projects.filled_by. The project becomes usable in the statement that marks
 // the job as done. If the job fails or is cancelled, the project is dropped before the job is reported as ended.
 import type { Job, JobKind } from '@rowhouse/api';
+import { AccountSlots, type SlotLimits } from '../account-slots.ts';
 import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
 import type { Servers } from '../engine/servers.ts';
@@ -42,16 +43,19 @@ export type Jobs = {
 type Deps = { control: Control; servers: Servers; onError: (error: unknown) => void };
 
 const heartbeatMs = 1_000;
-/** A bound for this process. */
-const maxRunning = 50;
-/** Jobs of these kinds wait for each other with a session of their own, of which PostgreSQL has few. Others have their own limits. */
-const maxOfKind: Partial<Record<JobKind, number>> = {
-  ...{ restore: 8, branch: 8, drill: 2, backup: 2, verify: 2, prune: 2 },
+/** A bound for this process, of each kind. Imports have their own, below it; the others are the operator's. */
+const ofUsers = { all: 16, perAccount: 8, kept: 4 };
+const ofOperators = { all: 2 };
+const limits: Partial<Record<JobKind, SlotLimits>> = {
+  ...{ restore: ofUsers, branch: ofUsers, reset: ofUsers },
+  ...{ drill: ofOperators, backup: ofOperators, verify: ofOperators, prune: ofOperators },
 };
+const otherwise = { all: 50 };
 
 export function openJobs({ control, servers, onError }: Deps): Jobs {
   const stopping = new AbortController();
-  const running = new Map<Promise<void>, JobKind>();
+  const running = new Set<Promise<void>>();
+  const slots = new Map<JobKind, AccountSlots>();
 
   const run = async (id: string, work: (run: JobRun) => Promise<Record<string, unknown>>): Promise<void> => {
     const ending = new AbortController();
@@ -89,23 +93,26 @@ export function openJobs({ control, servers, onError }: Deps): Jobs {
   return {
     start: async ({ id = newId(), kind, accountId, projectId }, work) => {
       if (stopping.signal.aborted) throw errors.unavailable('stopping');
-      const alike = [...running.values()].filter((other) => other === kind).length;
-      if (running.size >= maxRunning || alike >= (maxOfKind[kind] ?? maxRunning))
-        throw errors.overloaded('Too many jobs of this kind are running or waiting.', 30);
+      const ofKind =
+        slots.get(kind) ?? new AccountSlots(`jobs of the kind ${kind}`, limits[kind] ?? otherwise);
+      slots.set(kind, ofKind);
+      const leave = ofKind.enter(accountId);
       const registered = insertJob(control, { id, kind, accountId, projectId: projectId ?? null });
       const working = registered
         .then(
           () => run(id, work).catch(onError),
           () => {},
         )
-        .finally(() => running.delete(working));
-      // Before it is registered: requests at the same time count each other.
-      running.set(working, kind);
+        .finally(() => {
+          running.delete(working);
+          leave();
+        });
+      running.add(working);
       return registered;
     },
     stop: async () => {
       stopping.abort();
-      await Promise.allSettled(running.keys());
+      await Promise.allSettled(running);
     },
   };
 }

@@ -285,7 +285,7 @@ async function switchOver(
     if (found) await takeStep(control, to, found);
   };
   const takeTurn = () =>
-    waitForTurn(deps.inTurn, from, run.signal, async () => {
+    waitForTurn(deps.inTurn, { server: from, account: null }, run.signal, async () => {
       await checkSwaps(control, projectId);
       await copying.onPhase('switching');
       const pausing = { done: 'moved', ...(online && { prepare: online.ready }) };

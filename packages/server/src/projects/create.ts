@@ -74,7 +74,7 @@ export async function createProject(
         const project = toProject(claimed.row, limits.keepDeletedDays);
         return { project, apiKey: claimed.apiKey, serverId: server.id };
       }
-      await spares.makeOne();
+      await spares.makeOne(accountId);
     } catch (error) {
       if (isState(error, sqlstate.uniqueViolation) && error.constraint === 'projects_slug_key') {
         if (input.slug !== undefined) throw errors.slugTaken(input.slug);

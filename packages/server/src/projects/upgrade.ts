@@ -2,12 +2,12 @@
 // in the background. The control database records which are outdated, so current projects cost nothing, however many
 // there are. Deleted projects are upgraded once they are restored; outdated spares are replaced (engine/spares.ts).
 import { LRUCache } from 'lru-cache';
+import { slotsOnServers } from '../account-slots.ts';
 import { upTo } from '../cache-size.ts';
 import type { Control } from '../control/control.ts';
 import { type ProjectSchema, putProjectSchema } from '../engine/project-schema.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server, Servers } from '../engine/servers.ts';
-import { openTurns } from '../engine/turns.ts';
 import { errors } from '../errors.ts';
 import { MigrationError } from '../postgres/migrations.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
@@ -35,7 +35,8 @@ type Failure = { error: unknown; times: number; until: number };
 
 const batchSize = 50;
 /** On a server, in the background and in total: each takes a connection, and may wait for locks that the project holds. */
-const [batchAtOnce, allAtOnce] = [2, 4];
+const batchAtOnce = 2;
+const limits = { all: 5, kept: 1, waiting: Number.POSITIVE_INFINITY };
 const [firstPauseMs, maxPauseMs] = [1_000, 30_000];
 const maxCachedProjects = 50_000;
 
@@ -44,7 +45,7 @@ export function openUpgrades({ control, servers }: Deps): Upgrades {
   const current = new LRUCache<string, true>(upTo(maxCachedProjects));
   const failures = new LRUCache<string, Failure>(upTo(maxCachedProjects));
   const running = new Map<string, Promise<void>>();
-  const turns = openTurns(allAtOnce);
+  const slotsOn = slotsOnServers('upgrades', limits);
 
   const isPaused = (id: string) => (failures.get(id)?.until ?? 0) > performance.now();
 
@@ -56,7 +57,7 @@ export function openUpgrades({ control, servers }: Deps): Upgrades {
       // After a failure there is a pause before the next attempt.
       if (isPaused(id)) throw failures.get(id)?.error;
       try {
-        await turns.take(server.id, () => upgrade(control, server, id));
+        await slotsOn(server.id).take(row.accountId, () => upgrade(control, server, id));
       } catch (error) {
         failures.set(id, failureAfter(failures.get(id), error));
         throw error;
@@ -141,12 +142,18 @@ export async function findOutdated(
   return { outdated: of(false), newer: of(true) };
 }
 
-type Found = { serverId: number; template: string; migrations: number | null; guards: number | null };
+type Found = {
+  accountId: string;
+  serverId: number;
+  template: string;
+  migrations: number | null;
+  guards: number | null;
+};
 
 /** null: there is no such project, or it is deleted. */
 async function findVersion(control: Control, id: string): Promise<Found | null> {
   const [row] = await control.query<Found>(sql`
-    select projects.server_id as "serverId", projects.template, templates.migrations, templates.guards
+    select projects.account_id as "accountId", projects.server_id as "serverId", projects.template, templates.migrations, templates.guards
     from projects left join templates on templates.name = projects.template
     where projects.id = ${id} and projects.deleted_at is null`);
   return row ?? null;

@@ -123,7 +123,7 @@ function togetherOnce(
     const profiles = steps.map(({ statement }) => deps.profiles.of(project.id, statement));
     for (const profile of profiles) await exclusive.know(profile);
     await exclusive.begin(begin, begin.includes('read only'));
-    const held = new HeldAnswer(project.id);
+    const held = new HeldAnswer(project);
     exclusive.onFailure = () => held.release();
     const parts: Buffer[][] = [];
     let affected = 0;

@@ -256,7 +256,7 @@ function inSession(
     // VACUUM runs the project's functions in indexes. They must write nothing; VACUUM itself is not affected.
     if (statement.isVacuum) await exclusive.command('set default_transaction_read_only = on');
     // As long as the change may be undone, nothing of its answer is sent.
-    const held = maxAffected === null && !(measure && statement.writes) ? null : new HeldAnswer(project.id);
+    const held = maxAffected === null && !(measure && statement.writes) ? null : new HeldAnswer(project);
     exclusive.onFailure = () => held?.release();
     const own = statement.isRead ? null : await ownSize(exclusive, measure);
     const framed = framedBy(frame, measure, own, !statement.preparable);

@@ -2,12 +2,12 @@
 // database holds its progress, so that every process can report it and a dead run is distinguished from a live one.
 import { randomUUID } from 'node:crypto';
 import type { Compaction } from '@rowhouse/api';
+import { slotsOnServers } from '../account-slots.ts';
 import type { Control } from '../control/control.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server, Servers } from '../engine/servers.ts';
-import { openTurns } from '../engine/turns.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
 import { timeoutSignal } from '../timeout-signal.ts';
@@ -32,7 +32,7 @@ type Deps = {
 type Running = { run: string; login: ProjectLogin; progress: Progress };
 
 /** On a server. Each reads and writes whole tables: more at once would slow down all projects' statements. */
-const atOnce = 2;
+const limits = { all: 3, kept: 1, waiting: 80, waitingPerAccount: 20 };
 const heartbeatMs = 1_000;
 const aliveFor = sql`interval '15 seconds'`;
 const maxMs = 30 * 60_000;
@@ -41,7 +41,7 @@ const maxSkipped = 100;
 export function openCompactions({ control, servers, diskOf, onError }: Deps): Compactions {
   const stopping = new AbortController();
   const runs = new Set<Promise<void>>();
-  const turns = openTurns(atOnce);
+  const slotsOn = slotsOnServers('compactions', limits);
 
   const sizeIn = async ({ id, serverId }: ProjectLogin) => sizeOf(servers.of(serverId), id);
 
@@ -58,10 +58,11 @@ export function openCompactions({ control, servers, diskOf, onError }: Deps): Co
     const timer = setInterval(() => heartbeat().catch(onError), heartbeatMs);
     let end: Pick<Compaction, 'status' | 'error'> = { status: 'done', error: null };
     try {
-      await turns.take(login.serverId, () => {
+      const compact = () => {
         const deps = { control, server: servers.of(login.serverId), disk: diskOf(login.serverId) };
         return compactTables(deps, login, progress, signal);
-      });
+      };
+      await slotsOn(login.serverId).take(login.accountId, compact, signal);
     } catch (error) {
       if (!signal.aborted) onError(error);
       end = { status: 'failed', error: explain(error) };
@@ -79,6 +80,7 @@ export function openCompactions({ control, servers, diskOf, onError }: Deps): Co
       if (stopping.signal.aborted) throw errors.unavailable('stopping');
       const bytes = await sizeIn(login);
       const run = randomUUID();
+      slotsOn(login.serverId).requireRoom(login.accountId);
       if (await reserve(control, login.id, run, bytes)) {
         const progress = { total: 0, done: 0, current: null, bytes, skipped: [], skippedCount: 0 };
         const working = work({ run, login, progress })
@@ -93,7 +95,6 @@ export function openCompactions({ control, servers, diskOf, onError }: Deps): Co
     find: (projectId) => find(control, projectId),
     stop: async () => {
       stopping.abort();
-      turns.wakeAll();
       await Promise.allSettled(runs);
     },
   };

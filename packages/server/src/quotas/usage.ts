@@ -2,10 +2,10 @@
 // its users: the project can neither change that role nor use up its connections, the search path resolves none of the
 // project's names, and none of its code runs.
 import type { TableUsage, Usage, UsageQuery, UsageResponse } from '@rowhouse/api';
+import { slotsOnServers } from '../account-slots.ts';
 import type { Control } from '../control/control.ts';
 import { loginOf, type ProjectLogin, restoreLogin } from '../engine/provision.ts';
 import type { Server, Servers } from '../engine/servers.ts';
-import { openTurns } from '../engine/turns.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { isState, openDatabase } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
@@ -61,33 +61,36 @@ type Look = {
   tables: TableUsage[];
 };
 
-type Place = { id: string; server_id: number };
+type Place = { id: string; account_id: string; server_id: number };
 export type UsageLooks = {
   look(project: Place, tables: readonly string[] | null): Promise<Look>;
   stop(): Promise<void>;
 };
 
 /** On a server. With 20,000 tables a query takes 3 s of CPU time, and 260 MB of memory meanwhile. */
-const [looksAtOnce, maxWaiting, maxPerProject] = [2, 50, 2];
+const limits = { all: 3, kept: 1, waiting: 60, waitingPerAccount: 30 };
+const maxPerProject = 2;
 
 export function openUsageLooks(servers: Servers): UsageLooks {
   /** By project, and by the tables that the caller may see. */
   const running = new Map<string, Map<string, Promise<Look>>>();
-  const turns = openTurns(looksAtOnce);
+  const slotsOn = slotsOnServers('requests for the usage', limits);
 
   return {
-    look: async ({ id: projectId, server_id: serverId }, tables) => {
+    look: async ({ id: projectId, account_id: accountId, server_id: serverId }, tables) => {
       const mine = running.get(projectId) ?? new Map<string, Promise<Look>>();
       const visible = JSON.stringify(tables);
       const found = mine.get(visible);
       if (found) return found;
-      if (mine.size >= maxPerProject || turns.waiting(serverId) >= maxWaiting)
-        throw errors.overloaded('Too many requests for the usage of projects are running.', 2);
-      const taken = turns.take(serverId, async () => lookInside(servers.of(serverId), projectId, tables));
-      const look = taken.finally(() => {
-        mine.delete(visible);
-        if (mine.size === 0) running.delete(projectId);
-      });
+      if (mine.size >= maxPerProject)
+        throw errors.overloaded('Too many requests for the usage of the project are running.', 2);
+      const lookNow = async () => lookInside(servers.of(serverId), projectId, tables);
+      const look = slotsOn(serverId)
+        .take(accountId, lookNow)
+        .finally(() => {
+          mine.delete(visible);
+          if (mine.size === 0) running.delete(projectId);
+        });
       mine.set(visible, look);
       running.set(projectId, mine);
       return look;

@@ -201,12 +201,12 @@ const noticing = `with counted as (${count('notice', '$1')}) select 1 from count
 
 type Letter = Omit<UserMessage, 'project'>;
 
-function sendLater(deps: UserDeps, { projectId, slug }: AuthContext, letter: Letter): void {
+function sendLater(deps: UserDeps, { projectId, accountId, slug }: AuthContext, letter: Letter): void {
   const send = async () => {
     const [project] = await deps.control.query<{ name: string }>(
       sql`select name from projects where id = ${projectId}`,
     );
-    await deps.delivery.send({ ...letter, project: { slug, name: project?.name ?? slug } });
+    await deps.delivery.send({ ...letter, project: { slug, name: project?.name ?? slug, accountId } });
   };
   send().catch(deps.onError);
 }

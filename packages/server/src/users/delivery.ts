@@ -7,6 +7,7 @@ import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
 import type { SMTPTransportOptions } from 'nodemailer';
+import { AccountSlots } from '../account-slots.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { isLoopback } from '../loopback.ts';
 import { type Message, mailOf } from './mail-texts.ts';
@@ -35,44 +36,41 @@ export type DeliveryConfig = {
 /** The signal always fires at the deadline: nothing may keep running after it. */
 type Channel = (message: Message, signal: AbortSignal) => Promise<void>;
 
-const maxInFlight = 32;
-/** A project or an account that floods the queue must leave capacity for the others. */
-const maxPerSender = 8;
+/** An account or a person that floods the queue leaves capacity for the others. */
+const limits = { all: 32, perAccount: 8, kept: 8 };
 
 export function openDelivery(config: DeliveryConfig, { timeoutMs = 10_000 } = {}): Delivery {
   const channel = channelOf(config);
-  const inFlight = new Set<{ sender: string; end: Promise<void> }>();
+  const slots = new AccountSlots('messages', limits);
+  const inFlight = new Set<Promise<void>>();
   let isStopped = false;
   return {
     isConfigured: channel !== null,
     async send(message) {
       if (!channel) throw new Error('Neither a mail server nor a webhook is configured.');
       if (isStopped) throw errors.messageNotSent(new Error('The service is being stopped.'));
-      const sender = senderOf(message);
-      const ofSender = [...inFlight].filter((other) => other.sender === sender).length;
-      if (inFlight.size >= maxInFlight || ofSender >= maxPerSender) {
-        throw errors.overloaded('Too many messages are being sent.', 2);
-      }
-      const sending = { sender, end: inTime(channel, message, timeoutMs) };
+      const leave = slots.enter(senderOf(message));
+      const sending = inTime(channel, message, timeoutMs);
       inFlight.add(sending);
       try {
-        await sending.end;
+        await sending;
       } catch (error) {
         // The remote server's answer goes to the log only.
         throw error instanceof RowhouseError ? error : errors.messageNotSent(error);
       } finally {
         inFlight.delete(sending);
+        leave();
       }
     },
     async stop() {
       isStopped = true;
-      await Promise.allSettled([...inFlight].map(({ end }) => end));
+      await Promise.allSettled(inFlight);
     },
   };
 }
 
 function senderOf(message: Message): string {
-  if ('project' in message) return `project ${message.project.slug}`;
+  if ('project' in message) return `account ${message.project.accountId}`;
   if (message.sentBy !== undefined) return `person ${message.sentBy}`;
   return message.account ? `account ${message.account.id}` : 'people';
 }

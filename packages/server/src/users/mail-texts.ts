@@ -1,7 +1,8 @@
 // What the messages say: codes for users of a project, and links for people who use the console.
 export type UserMessage = Readonly<{
   kind: 'recovery' | 'verification' | 'email_changed';
-  project: { slug: string; name: string };
+  /** `accountId`: whose messages must leave capacity for others. */
+  project: { slug: string; name: string; accountId: string };
   email: string;
   code: string | null;
   expiresAt: Date | null;

@@ -11,11 +11,12 @@ import { RowhouseError } from '../../errors.ts';
 import { AskError } from '../../postgres/ask.ts';
 import type { Address } from '../../postgres/database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { Stalled } from '../../stall-watch.ts';
 import { timeoutSignal } from '../../timeout-signal.ts';
 import type { Backups } from '../backups.ts';
 import { asDumpServer } from './dump-recovered.ts';
 import { type Fingerprint, fingerprint } from './fingerprint.ts';
-import { inTurn, Stalled, type Turn } from './in-turn.ts';
+import { inTurn, type Turn } from './in-turn.ts';
 import { jobPatience, markPresent, untilStored } from './mark-present.ts';
 import { planRestore } from './plan.ts';
 import { recoverProject } from './recover-project.ts';
@@ -45,39 +46,43 @@ export async function runDrill(
 ): Promise<Drill> {
   const startedAt = performance.now();
   const folder = path.join(place.dataFolder, 'restores', `drill-${newId()}`);
-  const result = await inTurn(deps.control, { signal, stallMs: deps.stallMs }, async (turn) => {
-    const { signal: either, touch } = turn;
-    await removeLeft(path.dirname(folder));
-    const { backups, dataFolder } = place;
-    const live = await ensureDumpRole(backups.server, project.id);
-    const before = await look(live, turn, backups.server);
-    const target = await now(backups.server);
-    const mark = await markPresent(backups, target);
-    await untilStored(backups, mark, { ...jobPatience, signal: either, touch });
-    const repository = await backups.repository();
-    const { timeline } = await backups.position();
-    const plan = await planRestore(repository, target, { timeline, signal: either });
-    const origin = { repository, backups, marks: backups.server };
-    const restored = await recoverProject(
-      {
-        ...{ repository, plan, target, signal: either, projectId: project.id, isCopy: project.isCopy },
-        workshop: await openWorkshop(deps, { dataFolder, folder, origin }, plan),
-        checkSpace: (bytes) => checkSpace(deps.disk, bytes),
-        progress: (fraction) => {
-          touch(fraction);
-          progress(fraction * recoveredPart);
+  const result = await inTurn(
+    deps.control,
+    { account: null, signal, stallMs: deps.stallMs },
+    async (turn) => {
+      const { signal: either, touch } = turn;
+      await removeLeft(path.dirname(folder));
+      const { backups, dataFolder } = place;
+      const live = await ensureDumpRole(backups.server, project.id);
+      const before = await look(live, turn, backups.server);
+      const target = await now(backups.server);
+      const mark = await markPresent(backups, target);
+      await untilStored(backups, mark, { ...jobPatience, signal: either, touch });
+      const repository = await backups.repository();
+      const { timeline } = await backups.position();
+      const plan = await planRestore(repository, target, { timeline, signal: either });
+      const origin = { repository, backups, marks: backups.server };
+      const restored = await recoverProject(
+        {
+          ...{ repository, plan, target, signal: either, projectId: project.id, isCopy: project.isCopy },
+          workshop: await openWorkshop(deps, { dataFolder, folder, origin }, plan),
+          checkSpace: (bytes) => checkSpace(deps.disk, bytes),
+          progress: (fraction) => {
+            touch(fraction);
+            progress(fraction * recoveredPart);
+          },
         },
-      },
-      async ({ server: { address, database } }) => {
-        await database.change(
-          sql`alter database ${sql.id(databaseOf(project.id))} with allow_connections true`,
-        );
-        const server = await asDumpServer({ address, database }, backups.server);
-        return fingerprint(await ensureDumpRole(server, project.id), turn);
-      },
-    );
-    return compare(before, await look(live, turn, backups.server), restored);
-  });
+        async ({ server: { address, database } }) => {
+          await database.change(
+            sql`alter database ${sql.id(databaseOf(project.id))} with allow_connections true`,
+          );
+          const server = await asDumpServer({ address, database }, backups.server);
+          return fingerprint(await ensureDumpRole(server, project.id), turn);
+        },
+      );
+      return compare(before, await look(live, turn, backups.server), restored);
+    },
+  );
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   return { slug: project.slug, ...result, seconds };
 }

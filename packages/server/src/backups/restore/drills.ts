@@ -6,10 +6,10 @@ import { errors, RowhouseError } from '../../errors.ts';
 import type { Caller, OperatorCaller } from '../../keys/caller.ts';
 import { pause } from '../../pause.ts';
 import { getProjectRow } from '../../projects/find.ts';
+import { Stalled } from '../../stall-watch.ts';
 import { forgetDrillProblem, listDrillProblems, putDrillProblem } from '../drill-problems.ts';
 import { type FleetBackups, requireBackups } from '../fleet-backups.ts';
 import { BusyProject, chooseNext, type Drill, type DrilledProject, findDrilled, runDrill } from './drill.ts';
-import { Stalled } from './in-turn.ts';
 import { findVersionProblem } from './origin.ts';
 import type { RestoreDeps } from './restores.ts';
 

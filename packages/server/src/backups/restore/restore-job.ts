@@ -17,8 +17,9 @@ import { errors } from '../../errors.ts';
 import type { JobRun } from '../../jobs/jobs.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { ProjectRow } from '../../projects/project.ts';
+import { Stalled, touching } from '../../stall-watch.ts';
 import { dumpRecovered } from './dump-recovered.ts';
-import { inTurn, Stalled, type Turn } from './in-turn.ts';
+import { inTurn, type Turn } from './in-turn.ts';
 import { jobPatience, untilStored } from './mark-present.ts';
 import type { Origin } from './origin.ts';
 import { type Plan, planRestore } from './plan.ts';
@@ -61,7 +62,8 @@ export async function restore(
   const { origin } = place;
   let filled = null as Spool | null;
   let lastChange = null as Date | null;
-  const spool = await inTurn(deps.control, { signal: run.signal, stallMs: deps.stallMs }, async (turn) => {
+  const patience = { account: source.account_id, signal: run.signal, stallMs: deps.stallMs };
+  const spool = await inTurn(deps.control, patience, async (turn) => {
     const { signal, touch } = turn;
     await removeLeft(path.dirname(place.folder));
     const { repository } = origin;
@@ -99,22 +101,20 @@ export async function restore(
   // Not in turn with other restores: this runs code of the project (materialized views, indexes), which can take hours. Imports
   // have their own turns.
   const progress = (fraction: number) => run.progress(recoveredPart + fraction * (1 - recoveredPart));
-  const report = await deps.imports.load(created, spool, { ...run, progress });
+  const report = await deps.imports.load(source.account_id, created, spool, { ...run, progress });
   if (into === 'in_place' && place.home)
-    await replace(deps, place.home, { id: source.id, restoredId: created.project.id }, run);
+    await replace(
+      deps,
+      { server: place.home, account: source.account_id },
+      { id: source.id, restoredId: created.project.id },
+      run,
+    );
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   const moments = {
     restored_to: target.toISOString(),
     last_change_at: lastChange?.toISOString() ?? null,
   };
   return { ...moments, into, seconds, ...report };
-}
-
-async function* touching<T>(pieces: AsyncIterable<T>, touch: () => void): AsyncGenerator<T> {
-  for await (const piece of pieces) {
-    touch();
-    yield piece;
-  }
 }
 
 /** `parent` of the row is null if the parent is deleted, which changes nothing about where the files came from. */
@@ -158,14 +158,14 @@ export async function openWorkshop(
 /** The restored project is a usable project before the exchange: a crash in between leaves two projects, and loses none. */
 async function replace(
   deps: RestoreDeps,
-  server: Server,
+  place: { server: Server; account: string },
   { id, restoredId }: { id: string; restoredId: string },
   run: JobRun,
 ): Promise<void> {
   const { control } = deps;
   await control.change(sql`update projects set filled_by = null where id = ${restoredId}`);
   try {
-    await deps.exchange(server, id, restoredId, run.signal);
+    await deps.exchange(place, id, restoredId, run.signal);
   } catch (error) {
     // The job drops what it owns. If PostgreSQL died meanwhile, the exchange may have taken place, and this project has the
     // replaced data then: it is deleted and kept, or a row in `swaps` says that it is not decided yet.

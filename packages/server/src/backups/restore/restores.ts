@@ -53,7 +53,12 @@ export type RestoreDeps = {
   isEmbedded: boolean;
   programs?: ProgramEnvironment;
   /** Exchanges the databases of two projects of a server; the second one is deleted then. The signal ends waiting for a turn. */
-  exchange: (server: Server, projectId: string, otherId: string, signal: AbortSignal) => Promise<void>;
+  exchange: (
+    place: { server: Server; account: string },
+    projectId: string,
+    otherId: string,
+    signal: AbortSignal,
+  ) => Promise<void>;
   limits: { maxLimitMb: number; keepDeletedDays: number };
   /** How long a restore may go without progress. Left out: 30 minutes. */
   stallMs?: number | undefined;

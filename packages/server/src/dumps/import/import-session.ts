@@ -15,6 +15,8 @@ export type Outcome = Readonly<{ error: ServerError | null; tag: string }>;
 export type SessionLimits = Readonly<{
   /** For a statement, and for a COPY that takes no more rows. */
   statementMs: number;
+  /** After each statement, and while a COPY takes rows. */
+  onStep?: () => void;
 }>;
 
 /** As pg_restore sets them. Commits need not wait for the disk: an import that breaks off leaves nothing. */
@@ -167,7 +169,14 @@ export class ImportSession {
     }, this.limits.statementMs);
     this.signal.addEventListener('abort', stop, { once: true });
     try {
-      return await act(() => deadline.refresh()).finally(() => this.explainEnd());
+      const touch = () => {
+        deadline.refresh();
+        this.limits.onStep?.();
+      };
+      return await act(touch).finally(() => {
+        this.limits.onStep?.();
+        this.explainEnd();
+      });
     } catch (error) {
       this.session.destroy();
       throw error;

@@ -2,6 +2,7 @@
 // the import is done, and which is dropped if the import fails (jobs/jobs.ts).
 import path from 'node:path';
 import type { CreateProject, CreateUpload, Job, Project, Upload } from '@rowhouse/api';
+import { AccountSlots, type LeaveSlot, type SlotLimits, slotsOnServers } from '../../account-slots.ts';
 import type { Control } from '../../control/control.ts';
 import { newId } from '../../control/new-id.ts';
 import type { DiskWatch } from '../../engine/disk.ts';
@@ -14,6 +15,7 @@ import type { AccountCaller, Caller } from '../../keys/caller.ts';
 import { checkLimit, createProject } from '../../projects/create.ts';
 import type { Headroom } from '../../quotas/headroom.ts';
 import { measure } from '../../quotas/sizes.ts';
+import { Stalled, touching, whileItProgresses } from '../../stall-watch.ts';
 import { timeoutSignal } from '../../timeout-signal.ts';
 import { openArrivals } from './arrivals.ts';
 import { checkFirstBytes } from './first-bytes.ts';
@@ -22,7 +24,6 @@ import { dumpRemote, readRemote } from './remote.ts';
 import type { ImportReport } from './report.ts';
 import { restoreDump } from './restore.ts';
 import { fillSpool, prepareSpoolFolder, type Spool } from './spool.ts';
-import { openTurns } from './turns.ts';
 import { openUploads, type Taken, type Uploads } from './uploads.ts';
 
 export type Started = { project: Project; apiKey: string; job: Job };
@@ -42,8 +43,8 @@ export type Imports = {
   fromParent(accountId: string, input: CreateProject, origin: BranchOrigin, pieces: Pieces): Promise<Started>;
   /** For a dump of our own: keeps it on disk, for a project with this limit. */
   spool(limitMb: number, pieces: AsyncIterable<Uint8Array>): Promise<Spool>;
-  /** Fills a project that the job has created. Closes the spool. */
-  load(created: Filled, spool: Spool, run: JobRun): Promise<ImportReport>;
+  /** Fills a project that the job has created. Closes the spool. `accountId`: whose project it is. */
+  load(accountId: string, created: Filled, spool: Spool, run: JobRun): Promise<ImportReport>;
 };
 /** The project to fill, and its server. */
 type Filled = Readonly<{ project: Project; serverId: number }>;
@@ -69,9 +70,9 @@ export type ImportOptions = {
 };
 type Limits = {
   /** On a server. Each runs in a session of its own, as fast as PostgreSQL can. */
-  running: number;
+  running: SlotLimits;
   /** Together with those that are arriving or waiting. */
-  inAll: number;
+  inAll: SlotLimits;
   /** Uploads that arrive at once. Each may be as slow as `pace` allows. */
   arrivingPerAccount: number;
   pace: Pace;
@@ -79,12 +80,16 @@ type Limits = {
   keptPerAccount: number;
   keepMs: number;
   statementMs: number;
+  /** Without progress. Longer than a statement may take. */
+  stallMs: number;
   maxMs: number;
 };
 const defaultLimits: Limits = {
-  ...{ running: 2, inAll: 6, arrivingPerAccount: 3, pace: uploadPace },
+  running: { all: 3, kept: 1, waiting: 60 },
+  inAll: { all: 24, perAccount: 6, kept: 4 },
+  ...{ arrivingPerAccount: 3, pace: uploadPace },
   ...{ keptPerAccount: 4, keepMs: 24 * 60 * 60_000 },
-  ...{ statementMs: 10 * 60_000, maxMs: 6 * 60 * 60_000 },
+  ...{ statementMs: 10 * 60_000, stallMs: 15 * 60_000, maxMs: 6 * 60 * 60_000 },
 };
 const mb = 1024 * 1024;
 const defaultLimitMb = 512;
@@ -113,21 +118,20 @@ function orFull(hint: string) {
   };
 }
 
-type Source = (run: JobRun) => Promise<Spool>;
+/** `touch`: there is progress. */
+type WatchedRun = JobRun & { touch: () => void };
+type Source = (run: WatchedRun) => Promise<Spool>;
 
 export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {} }: ImportOptions): Imports {
-  const { running, inAll, arrivingPerAccount, pace, statementMs, maxMs, keptPerAccount, keepMs } = {
+  const { running, inAll, arrivingPerAccount, pace, statementMs, stallMs, maxMs, keptPerAccount, keepMs } = {
     ...defaultLimits,
     ...limits,
   };
   const { control, servers, jobs, headroom, disk } = deps;
   /** On each server: an import that waits for a server that hangs does not hold up those on another. */
-  const allTurns = new Map<number, ReturnType<typeof openTurns>>();
-  const turnsOf = (serverId: number) => {
-    const turns = allTurns.get(serverId) ?? openTurns(running);
-    allTurns.set(serverId, turns);
-    return turns;
-  };
+  const slotsOn = slotsOnServers('imports', running);
+  /** Among all imports of this process. */
+  const places = new AccountSlots('imports', inAll);
   const arrivals = openArrivals(arrivingPerAccount);
   const uploads = openUploads({
     ...{ folder: path.join(folder, 'uploads'), pace, perAccount: keptPerAccount, keepMs },
@@ -135,18 +139,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
   });
   uploads.sweep().catch(deps.onError);
   let isPrepared = false;
-  let count = 0;
 
-  /** A place among all imports of this process, given back at the end. */
-  const takePlace = () => {
-    if (count >= inAll) throw errors.overloaded('Too many imports are running or waiting.', 30);
-    count++;
-    let isHeld = true;
-    return () => {
-      if (isHeld) count--;
-      isHeld = false;
-    };
-  };
   const maxSpoolBytes = (limitMb: number) => spoolFactor * limitMb * mb + extraBytes;
   const spoolOptions = (limitMb: number) => {
     if (!isPrepared) prepareSpoolFolder(folder);
@@ -162,7 +155,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
   const fill = async (
     { project, serverId }: Filled,
     { source, maxUnpackedBytes }: { source: Source; maxUnpackedBytes: number },
-    run: JobRun,
+    run: WatchedRun,
   ): Promise<ImportReport> => {
     const server = servers.of(serverId);
     const overdue = timeoutSignal(maxMs);
@@ -182,7 +175,8 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
       const unwatch = headroom.watch(project.id, admitted.ceiling, (because) => full.abort(because));
       try {
         const report = await restoreDump({
-          ...{ server, signal, file: spool.file(), limits: { statementMs }, progress: run.progress },
+          ...{ server, signal, file: spool.file(), progress: run.progress },
+          limits: { statementMs, onStep: run.touch },
           project: { id: project.id, serverId, passwordVersion: 1, accountId: null },
           maxUnpackedBytes,
         });
@@ -200,8 +194,32 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     }
   };
 
+  /** In turn. One that makes no progress is ended: the others wait for it. */
+  const fillInTurn = (
+    accountId: string,
+    created: Filled,
+    dump: { source: Source; maxUnpackedBytes: number },
+    run: JobRun,
+    hint: string,
+  ): Promise<ImportReport> => {
+    const watched = () =>
+      whileItProgresses(run.signal, stallMs, ({ signal, touch }) => {
+        const progress = (fraction: number) => {
+          touch(fraction);
+          run.progress(fraction);
+        };
+        return fill(created, dump, { ...run, signal, progress, touch });
+      });
+    return slotsOn(created.serverId)
+      .take(accountId, watched, run.signal)
+      .catch((error) => {
+        throw error instanceof Stalled ? errors.importStalled(error.time, error) : error;
+      })
+      .catch(orFull(hint));
+  };
+
   /** A dump that has arrived. A job that is cancelled while it waits does not get to it. */
-  const startWith = (caller: AccountCaller, input: CreateProject, spool: Spool, free: () => void) => {
+  const startWith = (caller: AccountCaller, input: CreateProject, spool: Spool, free: LeaveSlot) => {
     if (spool.size === 0) throw errors.brokenDump('the dump is empty');
     const end = () => {
       free();
@@ -215,7 +233,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     accountId: string,
     input: CreateProject,
     source: Source,
-    free: () => void,
+    free: LeaveSlot,
     origin: BranchOrigin | { issuer: Caller },
   ) => {
     const id = newId();
@@ -229,9 +247,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     try {
       const job = await jobs.start({ id, kind, accountId, projectId: project.id }, async (run) => {
         try {
-          return await turnsOf(created.serverId).take(run.signal, () =>
-            fill(created, { source, maxUnpackedBytes }, run).catch(orFull(hints[kind])),
-          );
+          return await fillInTurn(accountId, created, { source, maxUnpackedBytes }, run, hints[kind]);
         } finally {
           free();
         }
@@ -245,11 +261,9 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
 
   return {
     spool: (limitMb, pieces) => fillSpool(spoolOptions(limitMb), pieces),
-    load: (created, spool, run) => {
+    load: (accountId, created, spool, run) => {
       const dump = { source: async () => spool, maxUnpackedBytes: ownUnpackedBytes };
-      return turnsOf(created.serverId)
-        .take(run.signal, () => fill(created, dump, run).catch(orFull(hints.restore)))
-        .finally(() => spool.close());
+      return fillInTurn(accountId, created, dump, run, hints.restore).finally(() => spool.close());
     },
     uploads: {
       ...{ list: uploads.list, get: uploads.get, remove: uploads.remove },
@@ -263,7 +277,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     },
     fromUpload: async (caller, input, body) => {
       const limitMb = limitOf(input);
-      const free = takePlace();
+      const free = places.enter(caller.accountId);
       let spool: Spool | null = null;
       try {
         spool = await arrivals.count(caller.accountId, () =>
@@ -279,7 +293,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     fromStored: async (caller, input, id, bytes) => {
       const maxBytes = maxSpoolBytes(limitOf(input));
       if (bytes > maxBytes) throw errors.dumpTooLarge(Math.floor(maxBytes / mb));
-      const free = takePlace();
+      const free = places.enter(caller.accountId);
       let taken: Taken | null = null;
       try {
         taken = await uploads.take(caller.accountId, id, bytes);
@@ -296,9 +310,9 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     fromServer: async (caller, input, from) => {
       const limitMb = limitOf(input);
       const remote = readRemote(from);
-      const free = takePlace();
-      const source: Source = async ({ signal }) =>
-        fillSpool(spoolOptions(limitMb), dumpRemote(remote, allowPrivateHosts, signal));
+      const free = places.enter(caller.accountId);
+      const source: Source = async ({ signal, touch }) =>
+        fillSpool(spoolOptions(limitMb), touching(dumpRemote(remote, allowPrivateHosts, signal), touch));
       try {
         return await start(caller.accountId, input, source, free, { issuer: caller });
       } catch (error) {
@@ -308,8 +322,9 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     },
     fromParent: async (accountId, input, origin, pieces) => {
       const limitMb = limitOf(input);
-      const free = takePlace();
-      const source: Source = ({ signal }) => fillSpool(spoolOptions(limitMb), pieces(signal));
+      const free = places.enter(accountId);
+      const source: Source = ({ signal, touch }) =>
+        fillSpool(spoolOptions(limitMb), touching(pieces(signal), touch));
       try {
         return await start(accountId, input, source, free, origin);
       } catch (error) {

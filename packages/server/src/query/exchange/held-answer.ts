@@ -1,5 +1,5 @@
 // Buffers the response to a statement that may still be rolled back: nothing is sent before the commit. The memory is
-// limited per request, per project and for the process; a response that exceeds a limit becomes an error.
+// limited per request, per account and for the process; a response that exceeds a limit becomes an error.
 import { errors } from '../../errors.ts';
 import { MemoryBudget } from '../../memory-budget.ts';
 import type { Sink } from './reader.ts';
@@ -9,7 +9,7 @@ export type Answer = Buffer | HeldAnswer | null;
 
 const mb = 1024 * 1024;
 const maxBytes = 64 * mb;
-export const answerMemory = new MemoryBudget({ perProject: 96 * mb, total: 160 * mb });
+export const answerMemory = new MemoryBudget({ perHolder: 96 * mb, total: 160 * mb });
 /** A response up to this size is joined, so that it can be stored for an Idempotency-Key. */
 const maxJoinedBytes = mb;
 
@@ -18,11 +18,11 @@ export class HeldAnswer implements Sink {
   private pieces: Buffer[] = [];
   /** Bytes counted in answerMemory. */
   private counted = 0;
-  private readonly projectId: string | null;
+  private readonly holder: string | null;
 
   /** Without a project it is not counted, for responses that are known to stay small. */
-  constructor(projectId: string | null) {
-    this.projectId = projectId;
+  constructor(project: Readonly<{ id: string; accountId: string | null }> | null) {
+    this.holder = project && (project.accountId ?? project.id);
   }
 
   /** Throws if a limit is exceeded. */
@@ -84,7 +84,7 @@ export class HeldAnswer implements Sink {
 
   private count(bytes: number): void {
     if (this.counted + bytes > maxBytes) throw errors.resultTooLarge('The result is larger than 64 MB.');
-    if (this.projectId !== null && !answerMemory.take(this.projectId, bytes))
+    if (this.holder !== null && !answerMemory.take(this.holder, bytes))
       throw errors.overloaded('The memory for responses that are waiting to be sent is used up.', 1);
     this.counted += bytes;
   }

@@ -1,4 +1,5 @@
 // The sessions of one server: its pool, how a session is opened, and sessions outside the pool for look-ups.
+import { AccountSlots, type LeaveSlot } from '../../account-slots.ts';
 import { shortenNotifyQueue } from '../../engine/notify-queue.ts';
 import { isUserLogin, loginOf, type ProjectLogin, restoreLogin } from '../../engine/provision.ts';
 import type { Server } from '../../engine/servers.ts';
@@ -22,8 +23,8 @@ type Options = {
   onOpened: (project: ProjectLogin, session: Session) => void;
 };
 
-const maxAsides = 4;
-type Aside = { session: Promise<Session>; users: number };
+const asideLimits = { all: 5, kept: 1, waiting: Number.POSITIVE_INFINITY };
+type Aside = { session: Promise<Session>; users: number; leave: LeaveSlot };
 const shortenAgainMs = 50;
 /**
  * While PostgreSQL is unavailable or starting, one attempt per period is made, and all other requests get its result:
@@ -37,7 +38,7 @@ export function openServerSessions(
   { ensureCurrent, onOpened }: Options,
 ): ServerSessions {
   const asides = new Map<string, Aside>();
-  const waitingAside: (() => void)[] = [];
+  const asideSlots = new AccountSlots('look-ups', asideLimits);
   let shortenedAt = Number.NEGATIVE_INFINITY;
   let outage = { until: Number.NEGATIVE_INFINITY, cause: null as unknown };
   const noteOutage = (error: unknown): Error => {
@@ -69,9 +70,12 @@ export function openServerSessions(
 
   /** A project's lookups share one session, so that a busy project leaves room for others. Without room they wait. */
   const joinAside = async (poolKey: string, project: ProjectLogin): Promise<Aside> => {
-    while (asides.size >= maxAsides && (!asides.has(poolKey) || waitingAside.length > 0))
-      await new Promise<void>((resolve) => waitingAside.push(resolve));
-    const aside = asides.get(poolKey) ?? { session: open(project), users: 0 };
+    let leave: LeaveSlot | null = null;
+    if (!asides.has(poolKey) || asideSlots.waits > 0) leave = await asideSlots.acquire(project.accountId);
+    const found = asides.get(poolKey);
+    // Another look-up of the project was first.
+    if (found) leave?.();
+    const aside = found ?? { session: open(project), users: 0, leave: leave ?? (() => {}) };
     asides.set(poolKey, aside);
     aside.users++;
     return aside;
@@ -83,7 +87,7 @@ export function openServerSessions(
       (session) => session.close(),
       () => {},
     );
-    for (const wake of waitingAside.splice(0)) wake();
+    aside.leave();
   };
 
   return {

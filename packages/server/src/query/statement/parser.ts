@@ -60,7 +60,7 @@ export function startParser(): Parser {
   const short = new FairQueue(threads[0].ask, 2);
   const [medium, large] = [new FairQueue(threads[1].ask, 1), new FairQueue(threads[2].ask, 1)];
   // No total limit: with one, a few projects could cause all others to be refused.
-  const waiting = new MemoryBudget({ perProject: maxWaiting, total: Number.POSITIVE_INFINITY });
+  const waiting = new MemoryBudget({ perHolder: maxWaiting, total: Number.POSITIVE_INFINITY });
   const inFlight = new Map<string, Promise<Verdict>>();
 
   const ask = async ({ id: projectId, accountId }: ParsedFor, text: string): Promise<Verdict> => {
