@@ -10,7 +10,7 @@ import { checkHugePages } from './doctor-huge-pages.ts';
 import { checkProjects, checkServer } from './doctor-projects.ts';
 import { examineServers } from './doctor-servers.ts';
 import { binariesPackage, findBinaries, missingLinks, probeBinaries } from './engine/binaries.ts';
-import { findOwner } from './engine/data-folder.ts';
+import { findCopied, findOwner } from './engine/data-folder.ts';
 import { readDisk } from './engine/disk.ts';
 import { machineMemoryMb } from './engine/embedded-settings.ts';
 import { EngineError } from './engine/engine-error.ts';
@@ -180,7 +180,9 @@ async function checkMasterKey({ config }: Installation): Promise<Check> {
   );
 }
 
-function checkService({ owner }: Installation): Check {
+function checkService({ config, owner }: Installation): Check {
+  const copied = findCopied(config.dataFolder);
+  if (copied) return problem('service', copied.message, copied.hint ?? '');
   if (!owner) return ok('service', 'not running on this data folder');
   return ok('service', `running on this data folder (process ${owner.pid}, ${owner.address})`);
 }

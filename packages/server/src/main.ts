@@ -18,7 +18,7 @@ import {
   urlOf,
 } from './config.ts';
 import { prepareControl } from './control/control.ts';
-import { findOwner, lockDataFolder, openDataFolder } from './engine/data-folder.ts';
+import { findCopied, findOwner, lockDataFolder, openDataFolder } from './engine/data-folder.ts';
 import {
   clusterFolderOf,
   type Embedded,
@@ -80,6 +80,8 @@ async function start(): Promise<void> {
 async function startFirst(config: Config): Promise<void> {
   const files = serviceTlsFiles(config);
   if (files) openTls(files, () => {});
+  const copied = findCopied(config.dataFolder);
+  if (copied) throw copied;
   // Before anything is written. A service that runs on this folder already is reported below.
   if (!findOwner(config.dataFolder))
     await requireFree([apiPlace(config), postgresPlace(config), metricsPlace(config)]);

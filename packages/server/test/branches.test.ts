@@ -363,7 +363,15 @@ describe('reset and promote', () => {
     const parent = await rowhouse.project('Promote');
     await run(rowhouse, parent, 'create table t (v text)', "insert into t values ('old')");
     const { body: signed } = await auth(parent, 'signup', signUp);
+    const { body: renewing } = await auth(parent, 'signin', signUp);
     const branch = await branchOf(parent);
+    // Passwords come along. Tokens do not: those of the parent are invalid on the branch.
+    const refresh = async (at: typeof parent, { session }: { session: { refresh_token: string } }) =>
+      auth(at, 'refresh', { refresh_token: session.refresh_token });
+    expect((await refresh(branch, signed)).status).toBe(401);
+    const onBranch = await auth(branch, 'signin', signUp);
+    expect(onBranch.status).toBe(200);
+    const { body: renewed } = await refresh(parent, renewing);
     const grandchild = await branchOf(branch);
     await run(rowhouse, branch, "update t set v = 'new'");
     const second = await openSecondProcess(rowhouse);
@@ -387,6 +395,9 @@ describe('reset and promote', () => {
         headers: { authorization: `Bearer ${signed.session.access_token}` },
       });
       expect(user.body.user).toMatchObject({ email: signUp.email });
+      expect((await refresh(parent, signed)).status).toBe(200);
+      for (const { session } of [renewed, onBranch.body])
+        expect((await refresh(parent, { session })).status).toBe(401);
     } finally {
       await second.stop();
     }

@@ -1,9 +1,18 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { findOwner, findPort, lockDataFolder, rememberPort } from './data-folder.ts';
+import { findCopied, findOwner, findPort, lockDataFolder, rememberPort } from './data-folder.ts';
 
 function newFolder(): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-folder-'));
@@ -19,6 +28,25 @@ it('the lock is held while its process lives, and removed when released', () => 
   lock.release();
   expect(findOwner(folder)).toBeNull();
   expect(readdirSync(folder)).toEqual([]);
+});
+
+it('a copy of a folder in use is refused as a copy, and names the original', () => {
+  const folder = newFolder();
+  const lock = lockDataFolder(folder, 'http://here');
+  const copy = `${newFolder()}/copy`;
+  cpSync(folder, copy, { recursive: true });
+  expect(() => lockDataFolder(copy, 'x')).toThrow(`${copy} is a copy of ${folder}, taken while`);
+  expect(findOwner(copy)).toBeNull();
+  expect(findCopied(copy)?.hint).toContain(`delete ${copy}/service.lock`);
+  expect(findCopied(folder)).toBeNull();
+  // Another name of the same folder is no copy.
+  const other = `${newFolder()}/other`;
+  symlinkSync(folder, other);
+  expect(() => lockDataFolder(other, 'x')).toThrow(`already running on ${other}`);
+  renameSync(folder, `${folder}.renamed`);
+  expect(() => lockDataFolder(`${folder}.renamed`, 'x')).toThrow(`already running on ${folder}.renamed`);
+  renameSync(`${folder}.renamed`, folder);
+  lock.release();
 });
 
 it.each([

@@ -19,7 +19,7 @@ import path from 'node:path';
 import { EngineError, hintFor } from './engine-error.ts';
 
 export type Lock = { setAddress(address: string): void; release(): void };
-type Owner = { pid: number; process: string; namespace: string; address: string };
+type Owner = { pid: number; process: string; namespace: string; address: string; folder: string };
 
 export function openDataFolder(folder: string): void {
   try {
@@ -49,8 +49,9 @@ export function openDataFolder(folder: string): void {
  */
 export function lockDataFolder(folder: string, address: string): Lock {
   const lock = path.join(folder, 'service.lock');
+  const owner = { pid: process.pid, process: identify(process.pid), namespace: namespace() };
   const describe = (at: string) =>
-    `${JSON.stringify({ pid: process.pid, process: identify(process.pid), namespace: namespace(), address: at })}\n`;
+    `${JSON.stringify({ ...owner, address: at, folder: path.resolve(folder) })}\n`;
   let mine = describe(address);
   const draft = `${lock}.${randomBytes(6).toString('hex')}`;
   try {
@@ -71,10 +72,11 @@ export function lockDataFolder(folder: string, address: string): Lock {
         };
       }
       const theirs = read(lock);
-      const owner = theirs === null ? null : parse(theirs);
-      if (owner && isAlive(owner, lock)) {
+      const other = theirs === null ? null : parse(theirs);
+      if (other && isAlive(other, lock)) {
+        if (isCopy(folder, other)) throw copied(folder, other);
         throw new EngineError(
-          `Rowhouse is already running on ${folder} (process ${owner.pid}, ${owner.address}).`,
+          `Rowhouse is already running on ${folder} (process ${other.pid}, ${other.address}).`,
           {
             hint: 'Use that service, or stop it first. To run a second one, set ROWHOUSE_DATA to another folder and ROWHOUSE_PORT to another port.',
           },
@@ -97,7 +99,35 @@ export function findOwner(folder: string): Owner | null {
   const lock = path.join(folder, 'service.lock');
   const text = read(lock);
   const owner = text === null ? null : parse(text);
-  return owner && isAlive(owner, lock) ? owner : null;
+  return owner && isAlive(owner, lock) && !isCopy(folder, owner) ? owner : null;
+}
+
+/** Why the folder cannot be used, if it is a copy of one that is in use. Changes nothing. */
+export function findCopied(folder: string): EngineError | null {
+  const lock = path.join(folder, 'service.lock');
+  const owner = parse(read(lock) ?? '');
+  return owner && isAlive(owner, lock) && isCopy(folder, owner) ? copied(folder, owner) : null;
+}
+
+/** The lock came along with a copy of the folder, and its process works in the original. */
+function isCopy(folder: string, owner: Owner): boolean {
+  // Paths of another container mean nothing here.
+  if (owner.folder === '' || owner.namespace !== namespace()) return false;
+  const [original, here] = [owner.folder, folder].map((at) =>
+    statSync(at, { throwIfNoEntry: false, bigint: true }),
+  );
+  // A folder that was renamed while it is in use is no copy.
+  return original !== undefined && (original.dev !== here?.dev || original.ino !== here?.ino);
+}
+
+function copied(folder: string, owner: Owner): EngineError {
+  const lock = path.join(folder, 'service.lock');
+  return new EngineError(
+    `${folder} is a copy of ${owner.folder}, taken while Rowhouse was running there (process ${owner.pid}, ${owner.address}).`,
+    {
+      hint: `Files that were copied one after the other do not fit together. Stop that service and copy the folder again, or restore a backup: rowhouse restore. Only if this is a snapshot of the whole disk at one moment, delete ${lock} and start again.`,
+    },
+  );
 }
 
 export function findPort(folder: string): number | null {
@@ -190,9 +220,11 @@ function read(file: string): string | null {
 
 function parse(text: string): Owner | null {
   try {
-    const { pid, process: identity, namespace: place, address } = JSON.parse(text) as Partial<Owner>;
+    const { pid, process: identity, namespace: place, address, folder } = JSON.parse(text) as Partial<Owner>;
     if (typeof pid !== 'number' || typeof identity !== 'string') return null;
-    return { pid, process: identity, namespace: place ?? namespace(), address: String(address) };
+    const of = { pid, process: identity, namespace: place ?? namespace() };
+    // Earlier versions did not name their folder.
+    return { ...of, address: String(address), folder: folder ?? '' };
   } catch {
     return null;
   }

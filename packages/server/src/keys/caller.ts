@@ -98,13 +98,15 @@ export function requireWhole(caller: Caller, action: string): void {
   }
   if (caller.kind === 'project' && !caller.isRotated) return;
   // Keys are rotated because they may have leaked: an old key must not give access to the new one.
-  if (caller.kind === 'project') {
-    throw errors.forbidden(
-      `A rotated key cannot ${action}.`,
-      'Use the current project key or an account key.',
-    );
-  }
+  if (caller.kind === 'project') throw rotatedKey(action);
   throw errors.forbidden(`A ${caller.kind} key cannot ${action}.`, 'Use the project key or an account key.');
+}
+
+export function rotatedKey(action: string) {
+  return errors.forbidden(
+    `A rotated key cannot ${action}.`,
+    'Use the current project key or an account key.',
+  );
 }
 
 /** For what hands out everything that the project stores: like requireWhole, but a key with `manage` and all tables suffices. */

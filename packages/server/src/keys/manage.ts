@@ -9,7 +9,7 @@ import { errors } from '../errors.ts';
 import { isState } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import type { Caller } from './caller.ts';
+import { type Caller, rotatedKey } from './caller.ts';
 import { hashKey, isKeyId, makeKey, newKeyId, startOf } from './form.ts';
 import { holdIssuer, issuerColumn } from './issuer.ts';
 import { seal } from './seal.ts';
@@ -103,9 +103,10 @@ export async function rotateKey(
         update keys set rotated_at = now(), expires_at = ${graceUntil}
         from current where keys.id = current.id
         returning ${keyColumns}`);
-      if (!previous) throw rotatedMeanwhile();
       // The caller may come from a cache that is slightly behind: its key must be the one that is replaced.
-      if (caller.kind === 'project' && caller.keyId !== previous.id) throw rotatedMeanwhile();
+      if (caller.kind === 'project' && caller.keyId !== previous?.id)
+        throw rotatedKey('rotate the project key');
+      if (!previous) throw rotatedMeanwhile();
       // Also for the project: other processes cache its signing keys.
       await transaction.query(recordChange({ projectId, keyId: previous.id }));
       const [row] = await transaction.query<KeyRow>(sql`${insert} returning ${keyColumns}`);
