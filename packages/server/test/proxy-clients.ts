@@ -7,6 +7,7 @@ import path from 'node:path';
 import pg from 'pg';
 import { onTestFinished } from 'vitest';
 import { openPostgresProxy, type PostgresProxy, type ProxyOptions } from '../src/postgres-proxy/proxy.ts';
+import { isThere } from '../src/postgres-proxy/start.ts';
 import { ensureSelfSigned, openTls } from '../src/tls/files.ts';
 import type { TestService } from './helpers.ts';
 
@@ -26,6 +27,7 @@ export async function openProxy(
     serverOf: async () => server,
     servers: () => [server],
     whyEnded: async () => null,
+    isThere: (id) => isThere(service.deps.control, id),
     context: openTls(files, () => {}),
     allowPlaintext: false,
     maxConnections: 100,

@@ -17,9 +17,6 @@ export async function swapDatabases(server: Server, one: Project, other: Project
         sql`alter ${kind === 'database' ? sql`database` : sql`role`} ${sql.id(from)} rename to ${sql.id(to)}`,
       );
     const between = `${databaseOf(one.id)}_swap`;
-    await rename('database', databaseOf(one.id), between);
-    await rename('database', databaseOf(other.id), databaseOf(one.id));
-    await rename('database', between, databaseOf(other.id));
     const roles = await existingRoles(transaction, [...rolesOf(one.id), ...rolesOf(other.id)]);
     for (const name of rolesOf(one.id)) {
       const partner = name.replace(roleOf(one.id), roleOf(other.id));
@@ -36,7 +33,24 @@ export async function swapDatabases(server: Server, one: Project, other: Project
         );
       }
     }
+    // Last: from the first of these on, logins wait for the end, and find that the name has become another database's.
+    await rename('database', databaseOf(one.id), between);
+    await rename('database', databaseOf(other.id), databaseOf(one.id));
+    await rename('database', between, databaseOf(other.id));
+    if (server.superuser) await endWaitingLogins(transaction, [one, other]);
   });
+}
+
+/**
+ * A login that waited fails with "database does not exist", which a client takes for lasting. Ended before, it gets 57P01, and the
+ * client connects again.
+ */
+async function endWaitingLogins(transaction: Queryable, projects: readonly Project[]): Promise<void> {
+  await transaction.query(sql`
+    select pg_terminate_backend(locks.pid)
+    from pg_locks as locks join pg_database as databases on databases.oid = locks.objid
+    where locks.locktype = 'object' and locks.classid = 'pg_database'::regclass and not locks.granted
+      and databases.datname = any (${projects.map(({ id }) => databaseOf(id))}::name[])`);
 }
 
 /**

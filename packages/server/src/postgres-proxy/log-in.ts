@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net';
 import { hideChannelBinding } from '../postgres/channel-binding.ts';
 import type { Address } from '../postgres/database.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
 import { connectBackend, unavailable } from './backend.ts';
 import type { CancelRequests } from './cancel.ts';
 import { openFlagCheck } from './channel-binding.ts';
@@ -29,6 +30,8 @@ type Options<S> = {
   onRefused: (reason: Refusal, problem: Error) => void;
   /** Why PostgreSQL ends the sessions of the project. null: for a reason that its own message says. */
   whyEnded: () => Promise<EndReason | null>;
+  /** Whether the project exists, so that the lack of its database, or of a right to it, is over in a moment. */
+  isThere: () => Promise<boolean>;
   /** PostgreSQL has accepted the password. Returns what to do when the connection is closed. */
   onOpened: () => () => void;
 };
@@ -39,6 +42,8 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
   let reader: ((bytes: Buffer) => void) | null = null;
   const filter = server.address.tls ? hideChannelBinding() : null;
   const isFarewell = openFarewellCheck();
+  /** In the present bytes, of a refusal that can only be for a moment. */
+  let refusedAt = -1;
   const { socket: backend, at } = await connectBackend(server.address, (received) => {
     const bytes = filter ? filter(received) : received;
     counts.bytes.sent += bytes.length;
@@ -54,8 +59,19 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
         });
       return;
     }
+    refusedAt = -1;
     reader?.(bytes);
-    pass(backend, client, bytes);
+    if (refusedAt < 0) return pass(backend, client, bytes);
+    // The name belonged to another database for a moment: the login met the exchange of the two.
+    const [before, refusal] = [bytes.subarray(0, refusedAt), bytes.subarray(refusedAt)];
+    backend.pause();
+    void options
+      .isThere()
+      .catch(() => true)
+      .then((isThere) => {
+        pass(backend, client, Buffer.concat([before, isThere ? errorResponse(exchanged()) : refusal]));
+        backend.resume();
+      });
   });
   // Meanwhile the client may have been cut off.
   if (client.destroyed) {
@@ -94,9 +110,10 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
       onStandby: () => {
         if (server.address.primary) fail(unavailable());
       },
-      onRefused: (sqlstate) => {
-        const reason = sqlstate.startsWith('28') ? 'password' : 'postgres';
-        options.onRefused(reason, new Error(`PostgreSQL refused the login with SQLSTATE ${sqlstate}`));
+      onRefused: (code, at) => {
+        if (momentary.includes(code)) refusedAt = at;
+        const reason = code.startsWith('28') ? 'password' : 'postgres';
+        options.onRefused(reason, new Error(`PostgreSQL refused the login with SQLSTATE ${code}`));
         if (state === 'waiting') state = 'refused';
       },
       onReady: () => {
@@ -134,5 +151,14 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
     if (options.rest.length > 0) receive(options.rest);
     client.resume();
     if (ended.aborted) onLate();
+  });
+}
+
+/** Of a login to the project's own database by its own role: there is no such database, or it belongs to another role. */
+const momentary: readonly string[] = [sqlstate.undefinedDatabase, sqlstate.insufficientPrivilege];
+
+function exchanged(): ProxyError {
+  return new ProxyError('57P03', 'this project is being reset, promoted, restored or moved', {
+    hint: 'Try again in a moment.',
   });
 }

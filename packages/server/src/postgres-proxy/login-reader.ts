@@ -6,7 +6,8 @@ export type LoginEvents = {
   onKey(pid: number, secret: Buffer): void;
   /** The host accepts no writes. */
   onStandby(): void;
-  onRefused(sqlstate: string): void;
+  /** `at`: where its message begins in the bytes that have arrived last. Negative: in earlier ones. */
+  onRefused(sqlstate: string, at: number): void;
   onReady(): void;
 };
 
@@ -22,6 +23,8 @@ export function openLoginReader(events: LoginEvents): (bytes: Buffer) => void {
   let left = 0;
   let body: Buffer[] = [];
   let isReady = false;
+  /** Where the message begins in the present bytes. */
+  let begin = 0;
 
   const finish = () => {
     const content = Buffer.concat(body);
@@ -32,7 +35,7 @@ export function openLoginReader(events: LoginEvents): (bytes: Buffer) => void {
     else if (kind === message.keyData && content.length > 4)
       events.onKey(content.readInt32BE(0), content.subarray(4));
     else if (kind === message.setting && content.equals(standby)) events.onStandby();
-    else if (kind === message.error) events.onRefused(sqlstateIn(content));
+    else if (kind === message.error) events.onRefused(sqlstateIn(content), begin);
     else if (kind === message.ready) {
       isReady = true;
       events.onReady();
@@ -40,8 +43,11 @@ export function openLoginReader(events: LoginEvents): (bytes: Buffer) => void {
   };
 
   return (bytes) => {
+    // Of a message that began earlier, as long as no other one begins.
+    begin = -1;
     for (let at = 0; at < bytes.length && !isReady; ) {
       if (head.length < 5) {
+        if (head.length === 0) begin = at;
         const part = bytes.subarray(at, at + 5 - head.length);
         head = Buffer.concat([head, part]);
         at += part.length;

@@ -41,6 +41,8 @@ export type ProxyOptions = {
   servers(): readonly ProxiedServer[];
   /** Why PostgreSQL ends the sessions of the project. null: for a reason that its own message says. */
   whyEnded(projectId: string): Promise<EndReason | null>;
+  /** Whether there is such a project. */
+  isThere(projectId: string): Promise<boolean>;
   context: () => SecureContext;
   /** Whether other machines may connect without TLS. */
   allowPlaintext: boolean;
@@ -179,6 +181,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
       const isLoggedIn = await logIn({
         ...{ client: socket, server, packet, rest, cancels, counts, live, ended },
         whyEnded: () => options.whyEnded(project),
+        isThere: () => options.isThere(project),
         onRefused: (reason, error) => {
           if (reason === 'password') penaltyMs = limits.penaltyMs;
           refuse(client, reason, error);

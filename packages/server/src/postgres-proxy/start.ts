@@ -34,6 +34,7 @@ export function openProxyFor(
     serverOf: (projectId) => findServer(control, servers, projectId),
     servers: servers.all,
     whyEnded: (projectId) => whyEnded(control, projectId),
+    isThere: (projectId) => isThere(control, projectId),
     context: openTls(tlsFilesOf(config, { make: false }), onProblem),
     allowPlaintext: config.postgresPlaintext,
     // Each worker gets its share.
@@ -72,6 +73,10 @@ export async function whyEnded(control: Control, projectId: string): Promise<End
   // Before a project that moves is held, a session that ends has another reason.
   if (row.state !== null && (row.isHeld || row.state !== 'copying')) return 'moving';
   return row.isHeld ? 'held' : null;
+}
+export async function isThere(control: Control, projectId: string): Promise<boolean> {
+  const statement = sql`select from projects where id = ${projectId} and deleted_at is null`;
+  return (await control.query(statement, lookMs)).length > 0;
 }
 /** A client whose connection has ended waits for no longer than this to hear of it. */
 const lookMs = 1_000;

@@ -19,6 +19,7 @@ export const sqlstate = {
   objectInUse: '55006',
   lockNotAvailable: '55P03',
   queryCanceled: '57014',
+  adminShutdown: '57P01',
   cannotConnectNow: '57P03',
   internalError: 'XX000',
 } as const;

@@ -75,8 +75,12 @@ function isGone(error: unknown): boolean {
   // The password of a role that does not exist cannot be set back, nor CONNECT granted on a database that does not.
   if (isState(error, sqlstate.undefinedObject) || isState(error, sqlstate.undefinedDatabase)) return true;
   const cause = error instanceof RowhouseError ? error.cause : error;
-  return (
-    cause instanceof RefusedError &&
-    (cause.sqlstate === sqlstate.undefinedDatabase || cause.sqlstate === sqlstate.notInState)
-  );
+  return cause instanceof RefusedError && goneStates.includes(cause.sqlstate);
 }
+
+/** The last one is of a login that waited while the database was exchanged for another one. */
+const goneStates: readonly string[] = [
+  sqlstate.undefinedDatabase,
+  sqlstate.notInState,
+  sqlstate.adminShutdown,
+];
