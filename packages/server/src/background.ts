@@ -1,5 +1,6 @@
 // The background work, done by one process at a time: what the whole installation needs once, and for each server the loops
 // of server-work.ts. Each server has loops of its own, so that one that hangs does not hold up the others.
+
 import { dropDeletedAccounts } from './accounts/accounts.ts';
 import { forgetOldAudit } from './audit/audit-log.ts';
 import type { FleetKeeper } from './backups/fleet-keeper.ts';
@@ -12,6 +13,7 @@ import { openPacing } from './engine/pacing.ts';
 import type { Server } from './engine/servers.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { forgetOldIdempotencyKeys } from './idempotency.ts';
+import { openOrphans } from './jobs/abandoned.ts';
 import { forgetEndedKeys } from './keys/manage.ts';
 import { pause } from './pause.ts';
 import { forgetOldAttempts } from './people/attempts.ts';
@@ -45,6 +47,8 @@ const tickMs = 2_000;
 /** After the connection was lost. Another process may be the one that works then. */
 const againMs = 300;
 const forgetEveryMs = 30_000;
+/** While jobs run. */
+const orphansMs = 1_000;
 const defaultAuditDays = 365;
 /** How soon a server that was opened later gets its loops. */
 const lookMs = 2_000;
@@ -65,6 +69,7 @@ export function startBackground(deps: Deps, log: Log): Background {
         serversLoop(ended),
         tidyLoop(ended),
         usageLoop(ended),
+        orphansLoop(ended),
         backupsLoop(ended),
         deps.drills?.run(ended),
       ]);
@@ -117,6 +122,18 @@ export function startBackground(deps: Deps, log: Log): Background {
       await attempt('noting sizes', () => recordUsage(deps));
       await attempt('forgetting old sizes', () => forgetOldUsage(deps));
       await nextRound(ended);
+    }
+  };
+
+  /** In a loop of its own: whoever waits for a job waits for this. */
+  const orphansLoop = async (ended: AbortSignal): Promise<void> => {
+    const endOrphans = openOrphans(deps.control);
+    while (!ended.aborted) {
+      let isBusy = false;
+      await attempt('ending jobs of processes that have died', async () => {
+        isBusy = await endOrphans();
+      });
+      await (isBusy ? pause(orphansMs, ended) : nextRound(ended));
     }
   };
 

@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { newId } from '../src/control/new-id.ts';
+import { runner } from '../src/control/presence.ts';
 import { databaseExists } from '../src/engine/provision.ts';
 import type { JobRun } from '../src/jobs/jobs.ts';
 import { sql } from '../src/postgres/sql.ts';
@@ -153,6 +155,59 @@ describe('a project that a job fills', () => {
     });
     await until('nothing is left', async () => (await query(project.slug, apiKey)).status === 401);
     await expectNothingLeft(project, apiKey);
+  });
+});
+
+describe('a job whose process is gone', () => {
+  const control = () => deps().control;
+  /** Its process said `silentS` ago that it lives. */
+  const insert = async (runnerOf: number | null, silentS: number): Promise<string> => {
+    const id = newId();
+    await control().query(sql`
+      insert into jobs (id, kind, account_id, runner, alive_until)
+      select ${id}, 'import', (select id from accounts limit 1), ${runnerOf}::int,
+             now() + make_interval(secs => ${60 - silentS}::int)`);
+    return id;
+  };
+
+  it('is ended within seconds, and no other one', { timeout: 60_000 }, async () => {
+    const other = 1_234_567;
+    // Its process lives and is silent: it may hang. Then an earlier version, which has no lock.
+    const kept = [await insert(runner, 10), await insert(null, 10)];
+    // It says that it lives, and has no lock for the moment.
+    const beating = await insert(other, 0);
+    const beat = setInterval(
+      () =>
+        void control()
+          .query(sql`update jobs set alive_until = now() + interval '60 seconds' where id = ${beating}`)
+          .catch(() => {}),
+      500,
+    );
+    // It is connected again before the second look.
+    const back = await insert(-other, 10);
+    const lost = await insert(other, 5);
+    try {
+      await control().session(async (session) => {
+        await sleep(1_500);
+        await session.query(sql`select pg_advisory_lock_shared(hashtext('rowhouse runner'), ${-other}::int)`);
+        const found = await until(
+          'it has ended',
+          async () => {
+            const { job } = (await getJob(lost)).body;
+            return job.status !== 'running' && job;
+          },
+          20_000,
+        );
+        expect(found).toMatchObject({ status: 'failed', error: { code: 'unavailable' } });
+        await sleep(5_000);
+        for (const id of [...kept, beating, back]) expect((await getJob(id)).body.job.status).toBe('running');
+      });
+      // Now its lock is gone for good.
+      await until('it has ended', async () => (await getJob(back)).body.job.status === 'failed', 20_000);
+    } finally {
+      clearInterval(beat);
+      await control().query(sql`delete from jobs where id = any (${[...kept, beating, back, lost]}::text[])`);
+    }
   });
 });
 

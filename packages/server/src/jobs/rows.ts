@@ -2,6 +2,7 @@
 import type { Job, JobKind } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { isId } from '../control/new-id.ts';
+import { isPresent, runner } from '../control/presence.ts';
 import { errors } from '../errors.ts';
 import { type Caller, type OperatorCaller, requireScope } from '../keys/caller.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
@@ -12,6 +13,8 @@ type Row = Omit<Job, 'started_at' | 'ended_at'> & { started_at: Date; ended_at: 
 
 /** The heartbeat comes every second. A machine that is busy or suspended for less than this loses no job. */
 const aliveFor = sql`interval '60 seconds'`;
+/** Several heartbeats. */
+const silentFor = sql`interval '4 seconds'`;
 const maxListed = 100;
 const keptFor = sql`interval '30 days'`;
 const columns = sql`
@@ -23,8 +26,8 @@ export async function insertJob(
   job: { id: string; kind: JobKind; accountId: string | null; projectId: string | null },
 ): Promise<Job> {
   const [row] = await control.change<Row>(sql`
-    insert into jobs (id, kind, account_id, project_id, alive_until)
-    values (${job.id}, ${job.kind}, ${job.accountId}, ${job.projectId}, now() + ${aliveFor})
+    insert into jobs (id, kind, account_id, project_id, runner, alive_until)
+    values (${job.id}, ${job.kind}, ${job.accountId}, ${job.projectId}, ${runner}, now() + ${aliveFor})
     returning ${columns}`);
   if (!row) throw new Error('The job was not registered.');
   return toJob(row);
@@ -126,6 +129,24 @@ export async function endDeadJobs(control: Control, error: JobError): Promise<vo
   await control.change(sql`
     update jobs set status = 'failed', ended_at = now(), error = ${JSON.stringify(error)}::text::jsonb
     where status = 'running' and alive_until < now()`);
+}
+
+/**
+ * The running jobs, and whether each is orphaned: its process holds no lock any more, and has shown no sign of life for some seconds.
+ * A process that has lost its connection looks the same for a moment.
+ */
+export async function listRunning(control: Control): Promise<{ id: string; isOrphaned: boolean }[]> {
+  return control.query(sql`
+    select id, runner is not null and alive_until < now() + ${aliveFor} - ${silentFor}
+               and not ${isPresent(sql`jobs.runner`)} as "isOrphaned"
+    from jobs where status = 'running'`);
+}
+
+export async function endOrphaned(control: Control, ids: readonly string[], error: JobError): Promise<void> {
+  await control.change(sql`
+    update jobs set status = 'failed', ended_at = now(), error = ${JSON.stringify(error)}::text::jsonb
+    where status = 'running' and id = any (${[...ids]}::text[])
+      and alive_until < now() + ${aliveFor} - ${silentFor} and not ${isPresent(sql`jobs.runner`)}`);
 }
 
 export async function forgetOldJobs(control: Control): Promise<void> {
