@@ -104,6 +104,13 @@ export const TakeBackup = Type.Object(
           'An incremental backup becomes a full one if there is no backup to which it could refer.',
       }),
     ),
+    new_repository: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description:
+          'Give up the repository that was at this place, and begin a new one there. An intact repository stays as it is.',
+      }),
+    ),
     ...OfServer.properties,
   },
   { additionalProperties: false },

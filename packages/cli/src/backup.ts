@@ -22,6 +22,10 @@ export function addBackup(program: Command): void {
   add('now', 'Take a backup and wait until it is done.')
     .option('--full', 'take a full backup instead of an incremental one')
     .option('--server <name>', 'only of this server (default: one of each server)')
+    .option(
+      '--new-repository',
+      'the repository at this place is lost for good: begin a new one there. An intact repository stays as it is',
+    )
     .action(now);
   withListOptions(backup.command('list').description('List backups, and the times that can be restored.'))
     .option(...ofServer)
@@ -44,8 +48,12 @@ function serverOf({ server }: Options): { server?: string } {
   return server === undefined ? {} : { server };
 }
 
-async function now(options: Options & { full?: boolean }): Promise<void> {
-  const body = { kind: options.full ? 'full' : 'incremental', ...serverOf(options) };
+async function now(options: Options & { full?: boolean; newRepository?: boolean }): Promise<void> {
+  const body = {
+    kind: options.full ? 'full' : 'incremental',
+    ...(options.newRepository && { new_repository: true }),
+    ...serverOf(options),
+  };
   const answer = await run<{ backups: Backup[] }>(options, ['backups'], 'Backing up', body);
   show(options, answer, ({ job: { result } }) => {
     const isOne = result.backups.length === 1;

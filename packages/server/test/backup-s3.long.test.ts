@@ -8,6 +8,8 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { S3Location } from '../src/backup-url.ts';
 import { backupKeyOf, DecryptionError, decrypt, encrypt } from '../src/backups/encryption.ts';
+import { guardStorage } from '../src/backups/storage/guard.ts';
+import { writeMarker } from '../src/backups/storage/marker.ts';
 import { openS3 } from '../src/backups/storage/s3.ts';
 import { freePort } from './process.ts';
 import { openS3Server, type S3Server, s3SkipReason } from './s3-server.ts';
@@ -33,6 +35,43 @@ describe.skipIf(reason !== null)('backups in S3', () => {
   });
 
   storageCases(() => newStorage());
+
+  it('stores and lists nothing in a bucket that was emptied, or that is another repository', async () => {
+    const storage = newStorage();
+    const id = await writeMarker(storage);
+    // The second one is late: the first one counts.
+    expect(await writeMarker(storage)).toBe(id);
+    const guarded = () => guardStorage(storage, async () => id);
+    await guarded().put('a/1', [Buffer.from('x')]);
+    expect(await namesIn(guarded())).toEqual(['a/1', 'repository']);
+    await storage.deleteAll(await namesIn(storage));
+    const problems = async () => [
+      await problemOf(guarded().put('a/2', [Buffer.from('x')])),
+      await problemOf(namesIn(guarded())),
+      await problemOf(guarded().deleteAll(['a/1'])),
+      await problemOf(guarded().removeUnfinished('', new Date())),
+      await problemOf(guarded().check()),
+    ];
+    expect(new Set(await problems())).toEqual(new Set(['unmarked']));
+    expect(await namesIn(storage)).toEqual([]);
+    await writeMarker(storage);
+    expect(new Set(await problems())).toEqual(new Set(['foreign']));
+    expect(await namesIn(storage)).toEqual(['repository']);
+  });
+
+  it('completes no large upload if the bucket is emptied meanwhile', async () => {
+    const storage = newStorage();
+    const id = await writeMarker(storage);
+    async function* content() {
+      yield randomBytes(20 * 1024 * 1024);
+      await storage.delete('repository');
+      // What was seen counts for two seconds.
+      await new Promise((resolve) => setTimeout(resolve, 2_500));
+      yield Buffer.from('end');
+    }
+    expect(await problemOf(guardStorage(storage, async () => id).put('large', content()))).toBe('unmarked');
+    expect(await namesIn(storage)).toEqual([]);
+  });
 
   it('lists more objects than fit into one answer', async () => {
     const storage = newStorage();

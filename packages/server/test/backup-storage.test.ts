@@ -1,15 +1,21 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { parseBackupUrl } from '../src/backup-url.ts';
 import { openFolder } from '../src/backups/storage/folder.ts';
+import { guardStorage } from '../src/backups/storage/guard.ts';
+import type { Storage } from '../src/backups/storage/storage.ts';
 import { contentOf, namesIn, problemOf, storageCases } from './storage-cases.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-storage-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 let count = 0;
-const newRoot = () => path.join(folder, String(count++), 'not', 'there', 'yet');
+const newRoot = () => {
+  const root = path.join(folder, String(count++), 'some', 'where');
+  mkdirSync(root, { recursive: true });
+  return root;
+};
 
 describe('backups in a folder', () => {
   storageCases(() => openFolder(newRoot(), 0));
@@ -69,15 +75,85 @@ describe('backups in a folder', () => {
 
   it('says that the folder cannot be used while something else is in its place', async () => {
     const root = newRoot();
-    mkdirSync(path.dirname(root), { recursive: true });
+    rmSync(root, { recursive: true });
     writeFileSync(root, 'a file');
     const storage = openFolder(root, 0);
     expect(await problemOf(storage.put('a', [Buffer.from('x')]))).toBe('unavailable');
     rmSync(root);
+    mkdirSync(root);
     await storage.put('a', [Buffer.from('x')]);
     expect((await contentOf(await storage.get('a'))).toString()).toBe('x');
   });
 });
+
+describe('a repository with a marker', () => {
+  const guarded = (root: string) => guardStorage(openFolder(root, 0), async () => 'mine');
+  const mark = (root: string, id: string) =>
+    writeFileSync(path.join(root, 'repository'), JSON.stringify({ format: 1, id }));
+  const accesses = (storage: Storage): Record<string, () => Promise<unknown>> => ({
+    put: () => storage.put('a/b/c', [Buffer.from('x')]),
+    get: () => storage.get('a/b/c').then(contentOf),
+    list: () => namesIn(storage),
+    folders: () => storage.folders(''),
+    delete: () => storage.delete('a/b/c'),
+    deleteAll: () => storage.deleteAll(['a/b/c']),
+    removeUnfinished: () => storage.removeUnfinished('', new Date()),
+    check: () => storage.check(),
+  });
+
+  it('refuses every access to a place that is not it, and changes nothing there', async () => {
+    const places: Record<string, (root: string) => void> = {
+      nothing: (root) => rmSync(root, { recursive: true }),
+      'an empty folder': () => {},
+      'an empty marker': (root) => writeFileSync(path.join(root, 'repository'), ''),
+      'a marker that is no object': (root) => writeFileSync(path.join(root, 'repository'), 'null'),
+      'a marker that is too large': (root) =>
+        writeFileSync(path.join(root, 'repository'), 'x'.repeat(100_000)),
+      'the marker of another one': (root) => mark(root, 'yours'),
+    };
+    for (const [place, make] of Object.entries(places)) {
+      const root = newRoot();
+      make(root);
+      const before = filesBeside(root);
+      for (const [access, act] of Object.entries(accesses(guarded(root)))) {
+        const wanted = place.startsWith('the marker') ? 'foreign' : 'unmarked';
+        expect([place, access, await problemOf(act())]).toEqual([place, access, wanted]);
+      }
+      expect(filesBeside(root)).toEqual(before);
+    }
+  });
+
+  it('gives an object no name if it vanishes while the object is written, whatever is in its place then', async () => {
+    for (const form of ['nothing', 'an empty folder', 'another one']) {
+      const root = newRoot();
+      mark(root, 'mine');
+      const storage = guarded(root);
+      await storage.put('a/first', [Buffer.from('x')]);
+      async function* content() {
+        yield Buffer.from('some');
+        renameSync(root, `${root}.away`);
+        if (form !== 'nothing') mkdirSync(root);
+        if (form === 'another one') mark(root, 'yours');
+        yield Buffer.from('more');
+      }
+      expect(await problemOf(storage.put('a/second', content()))).not.toBe('none');
+      const left = {
+        nothing: [],
+        'an empty folder': ['where'],
+        'another one': ['where', 'where/repository'],
+      };
+      const found = filesBeside(root).filter((name) => !name.startsWith('where.away'));
+      expect(found).toEqual(left[form as keyof typeof left]);
+      rmSync(root, { recursive: true, force: true });
+      renameSync(`${root}.away`, root);
+      await storage.put('a/second', [Buffer.from('y')]);
+      expect(await namesIn(guarded(root), 'a/')).toEqual(['a/first', 'a/second']);
+    }
+  });
+});
+
+const filesBeside = (root: string) =>
+  readdirSync(path.dirname(root), { recursive: true, encoding: 'utf8' }).sort();
 
 describe('ROWHOUSE_BACKUP_URL', () => {
   it('names a folder or a bucket', () => {

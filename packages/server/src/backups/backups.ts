@@ -11,6 +11,7 @@ import { type Sql, sql } from '../postgres/sql.ts';
 import { takeBaseBackup } from './base-backup.ts';
 import { chainOf, isDamage, isMissing, type ListedBackups, readBackups } from './descriptions.ts';
 import { describeFailure } from './failure.ts';
+import { findProblem, type NotBackedUp, type ProblemName, recordProblem } from './problem.ts';
 import { type Pruned, prune } from './prune.ts';
 import { type BackupDescription, openRepository, type Repository } from './repository.ts';
 import { listRestorable, listWal, type Restorable } from './restorable.ts';
@@ -46,6 +47,8 @@ export type BackupStatus = Look & {
   /** When the newest stored WAL was stored. null: none is. */
   newestStoredAt: Date | null;
   lastVerifiedAt: string | null;
+  /** Why nothing can be stored now. */
+  problem: NotBackedUp | null;
   now: Date;
 };
 
@@ -60,6 +63,10 @@ export type Backups = {
   repository(): Promise<Repository>;
   position(): Promise<Position>;
   status(): Promise<BackupStatus>;
+  /** Rejects if the storage is not the repository any more. */
+  checkRepository(): Promise<void>;
+  /** For all processes, and for doctor. null: it has ended. */
+  recordProblem(name: ProblemName, error: unknown): Promise<void>;
   /** Creates the replication slot where it is missing or was given up. */
   prepareSlot(): Promise<{ wasLost: boolean }>;
   /** Rejects if there is something on the server that a restore could not bring back. */
@@ -188,6 +195,8 @@ export function openBackups(
     look,
     prepareSlot,
     checkServer,
+    checkRepository: () => storage.check(),
+    recordProblem: (name, error) => recordProblem(control, server, name, error),
     take,
     lastVerifiedAt,
     lastTakenAt: async () =>
@@ -201,6 +210,7 @@ export function openBackups(
         slot: state,
         newestStoredAt: await newestStored(opened, timeline, segmentBytes, state?.restart ?? null),
         lastVerifiedAt: await lastVerifiedAt(),
+        problem: await findProblem(control, server),
         now: new Date(now()),
       };
     },

@@ -5,13 +5,13 @@ import { baseBackup } from '../postgres/base-backup.ts';
 import { identifySystem, openReplication } from '../postgres/replication.ts';
 import type { Copied, ThreadData, ThreadError, ThreadMessage } from './base-backup-thread.ts';
 import { PartWriter } from './part-writer.ts';
-import { openStorage } from './storage/open.ts';
+import { openSource } from './storage/open.ts';
 import { StorageError } from './storage/storage.ts';
 import { TarParts } from './tar-parts.ts';
 
 const { source, key, cluster, id, address, parentManifest, maxRateKb } = workerData as ThreadData;
 const repository = {
-  storage: openStorage(source.location, source.reserveBytes),
+  storage: openSource(source),
   key: { key: Buffer.from(key.key), id: Buffer.from(key.id) },
   cluster,
 };

@@ -1,5 +1,6 @@
 // What `rowhouse doctor` says about backups. It needs neither the service nor the master key. With the key, it also reads the
 // descriptions of the backups.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { BackupLocation } from '../backup-url.ts';
 import { backupLocation, type Config } from '../config.ts';
 import { openControl } from '../control/control.ts';
@@ -8,14 +9,20 @@ import { clusterFolderOf, embeddedAddress } from '../engine/embedded.ts';
 import { parseDatabaseUrl } from '../engine/external.ts';
 import { inspectInstallation } from '../engine/master-key-fit.ts';
 import { inspectPidFile } from '../engine/server-processes.ts';
+import type { RowhouseError } from '../errors.ts';
 import { type Address, openDatabase, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { isOnDataDisk } from './data-disk.ts';
 import { type DamagedBackup, isDamage, readBackups } from './descriptions.ts';
 import { parseDrillProblems } from './drill-problems.ts';
-import { findRefusal, type NotBackedUp, onlyFirst } from './fleet-backups.ts';
+import { describeFailure } from './failure.ts';
+import { findRefusal, onlyFirst } from './fleet-backups.ts';
+import { rememberedAt } from './identity.ts';
+import { type NotBackedUp, readProblem } from './problem.ts';
 import { listClusters, openRepository } from './repository.ts';
-import { findSlot, slotName } from './slot.ts';
+import { findSlot, type SlotState, slotName } from './slot.ts';
+import { absent } from './storage/guard.ts';
+import { readMarker } from './storage/marker.ts';
 import { openStorage } from './storage/open.ts';
 import type { Storage } from './storage/storage.ts';
 import { describeTablespaces, listTablespaces, tablespaceHint } from './tablespaces.ts';
@@ -27,6 +34,7 @@ const anew = 'Take a full backup now: rowhouse backup now --full. Then look for 
 const provenForMs = 3 * 24 * 60 * 60 * 1000;
 /** The slot is told every second or two. */
 const manyBytes = 64 * 1024 * 1024;
+const [soonMs, lookMs] = [15_000, 250];
 
 export async function examineBackups(config: Config): Promise<{ check: 'backups' } & Finding> {
   const location = backupLocation(config);
@@ -84,6 +92,10 @@ async function examine(config: Config, location: BackupLocation | null): Promise
   if (!location) return { state: 'warning', found: 'off', todo: elsewhere };
   const storage = openStorage(location);
   try {
+    const address = await runningAt(config);
+    // Before anything is read there: what an empty folder contains says nothing about the backups.
+    const missing = address && (await examineRepository(location, storage, address, config.controlDatabase));
+    if (missing) return missing;
     const ids: string[] = [];
     for (const cluster of await listClusters(storage)) {
       for (const id of await storage.folders(`${cluster}/base/`)) {
@@ -96,7 +108,6 @@ async function examine(config: Config, location: BackupLocation | null): Promise
     const found = newest
       ? `${ids.length} in ${storage.place}, the last one ${newest}`
       : `none in ${storage.place}`;
-    const address = await runningAt(config);
     const problem =
       (await examineDescriptions(config, storage)) ??
       (address &&
@@ -113,6 +124,20 @@ async function examine(config: Config, location: BackupLocation | null): Promise
   } finally {
     storage.close();
   }
+}
+
+/** null: the place is the repository, or is new to the installation. */
+async function examineRepository(
+  location: BackupLocation,
+  storage: Storage,
+  address: Address,
+  controlDatabase: string,
+): Promise<Finding | null> {
+  const wanted = rememberedAt(location, await peekSetting(address, controlDatabase, 'backup_repositories'));
+  const present = wanted && (await readMarker(storage));
+  if (present === wanted) return null;
+  const { message, hint } = describeFailure(absent(storage.place, present)) as RowhouseError;
+  return { state: 'problem', found: message, todo: hint ?? elsewhere };
 }
 
 async function examineDescriptions(config: Config, storage: Storage): Promise<Finding | null> {
@@ -205,6 +230,10 @@ async function examineTablespaces(address: Address): Promise<Finding | null> {
 async function examineSlot(address: Address, controlDatabase: string): Promise<Finding | null> {
   const installation = await peekSetting(address, controlDatabase, 'installation');
   if (installation === null) return null;
+  for (const name of ['wal_problem', 'backup_problem'] as const) {
+    const problem = readProblem(await peekSetting(address, controlDatabase, name));
+    if (problem) return { state: 'problem', found: problem.reason, todo: problem.hint };
+  }
   const database = openDatabase(address, { max: 1 });
   try {
     return await examineSlotOf(database, installation);
@@ -220,7 +249,21 @@ async function examineSlotOf(database: Queryable, installation: string): Promise
   if (slot.restart === null) {
     return { state: 'problem', found: 'PostgreSQL has given up WAL that was not stored', todo };
   }
-  if (slot.isActive && slot.lagBytes < manyBytes) return null;
   const mb = Math.ceil(slot.lagBytes / 1024 / 1024);
-  return { state: slot.isActive ? 'warning' : 'problem', found: `${mb} MB of WAL are not stored`, todo };
+  if (!slot.isActive || slot.lagBytes >= manyBytes)
+    return { state: slot.isActive ? 'warning' : 'problem', found: `${mb} MB of WAL are not stored`, todo };
+  if (await isStoredSoon(database, slotName(installation), slot)) return null;
+  const found = `WAL is not being stored: ${mb} MB that were written ${soonMs / 1000} s ago are not stored yet`;
+  return { state: 'problem', found, todo };
+}
+
+/** Whether what PostgreSQL has flushed by now is stored a few seconds later. */
+async function isStoredSoon(database: Queryable, name: string, first: SlotState): Promise<boolean> {
+  const wanted = (first.restart ?? 0n) + BigInt(first.lagBytes);
+  for (let waited = 0; ; waited += lookMs) {
+    const slot = waited === 0 ? first : await findSlot(database, name);
+    if (slot?.restart != null && slot.restart >= wanted) return true;
+    if (waited >= soonMs) return false;
+    await sleep(lookMs);
+  }
 }

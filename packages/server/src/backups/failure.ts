@@ -13,6 +13,10 @@ const hints: Record<StorageError['problem'], string> = {
   denied: 'Check the credentials and permissions of the storage that ROWHOUSE_BACKUP_URL names.',
   full: 'Free space, lower ROWHOUSE_BACKUP_DAYS, or set ROWHOUSE_BACKUP_URL to another disk.',
   missing: 'Run "rowhouse backup verify" to find what else is missing.',
+  unmarked:
+    'Mount the disk, or bring the folder or the objects back: WAL is kept until then, and stored later. If the backups are lost for good, begin a new repository there: rowhouse backup now --new-repository.',
+  foreign:
+    'Mount the right disk, or correct ROWHOUSE_BACKUP_URL: WAL is kept until then, and stored later. If this repository takes the place of the other one: rowhouse backup now --new-repository.',
   exists: 'Only one installation may use the place that ROWHOUSE_BACKUP_URL names.',
 };
 

@@ -9,13 +9,13 @@ import { type BackupOptions, type Backups, type Look, openBackups } from './back
 import { isOnDataDisk } from './data-disk.ts';
 import { readBackups } from './descriptions.ts';
 import { describeFailure } from './failure.ts';
+import { openIdentity } from './identity.ts';
+import type { NotBackedUp } from './problem.ts';
 import { pruneRemoved } from './removed.ts';
 import { openRepository, type Repository } from './repository.ts';
 import { listRestorable, listWal } from './restorable.ts';
+import { guardStorage } from './storage/guard.ts';
 import { openStorage } from './storage/open.ts';
-
-/** Why a server has no backups, and what the operator can do. */
-export type NotBackedUp = { reason: string; hint: string };
 
 /** What is stored, by the storage alone. */
 export type Stored = Omit<Look, 'usable'>;
@@ -35,6 +35,8 @@ export type FleetBackups = {
   repositoryNamed(cluster: string): Repository;
   /** Deletes what is stored of servers that were removed long ago. */
   pruneRemoved(signal: AbortSignal): Promise<string[]>;
+  /** The operator gives up the repository that was at this place. What is there now counts. */
+  acceptRepository(): Promise<void>;
   close(): void;
 };
 
@@ -51,7 +53,12 @@ export function openFleetBackups(
   { control, servers, dataFolder, now, onSlotLost }: Deps,
   options: BackupOptions,
 ): FleetBackups {
-  const storage = openStorage(options.location, options.reserveBytes);
+  const place = openStorage(options.location, options.reserveBytes);
+  const identity = openIdentity({
+    ...{ control, storage: place, location: options.location },
+    clusters: async () => servers.members().flatMap((member) => clusterOf(member) ?? []),
+  });
+  const storage = guardStorage(place, identity.wanted);
   const known = new WeakMap<Server, Backups>();
   const of = (server: Server): Backups => {
     const found = known.get(server) ?? openBackups({ control, server, storage, now, onSlotLost }, options);
@@ -76,6 +83,7 @@ export function openFleetBackups(
     repositoryNamed,
     pruneRemoved: (signal) =>
       pruneRemoved({ control, storage }, { retentionDays: options.retentionDays, now: now() }, signal),
+    acceptRepository: identity.accept,
     close: () => storage.close(),
   };
 }

@@ -4,8 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Server } from '../engine/servers.ts';
 import type { Fleet } from '../fleet/fleet.ts';
 import { pause } from '../pause.ts';
-import type { FleetBackups, NotBackedUp } from './fleet-backups.ts';
+import type { FleetBackups } from './fleet-backups.ts';
 import { type BackupKeeper, forgetBackups, type Log, openBackupKeeper } from './keeper.ts';
+import type { NotBackedUp } from './problem.ts';
 
 type Deps = { backups: FleetBackups; servers: Fleet; now: () => number };
 

@@ -23,7 +23,14 @@ it('prunes also while backups fail: storage that is full gets space again only b
     ending.abort();
     return { backups: [], segments: 0, unfinished: 0 };
   };
-  const backups = { checkServer: failed, prepareSlot: failed, prune, place: '/backups', options: {} };
+  const others = {
+    prepareSlot: failed,
+    prune,
+    recordProblem: async () => {},
+    place: '/backups',
+    options: {},
+  };
+  const backups = { checkServer: failed, checkRepository: failed, ...others };
   const deps = { backups: backups as unknown as Backups, server: {} as Server, now };
   const keeper = openBackupKeeper(deps, log);
   // Without a pruning, the next attempt is a minute away.

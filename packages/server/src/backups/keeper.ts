@@ -4,9 +4,12 @@ import type { Server } from '../engine/servers.ts';
 import { pause } from '../pause.ts';
 import type { Backups } from './backups.ts';
 import type { DamagedBackup } from './descriptions.ts';
+import type { ProblemName } from './problem.ts';
+import { openReporter } from './reporter.ts';
 import type { BackupDescription } from './repository.ts';
 import { dueBackup } from './schedule.ts';
 import { dropSlot, findSlot, slotName } from './slot.ts';
+import { isAbsent } from './storage/storage.ts';
 import { receiveWal } from './wal-receiver.ts';
 
 export type Log = Record<'info' | 'warn' | 'error', (details: object, message: string) => void>;
@@ -28,13 +31,15 @@ export type BackupKeeper = {
   lastBackupAt(): Promise<number | null>;
   /** Backups that cannot be restored, because their descriptions cannot be read. */
   damaged(): number;
+  /** The storage is not the repository any more: a disk that is not mounted, or another repository. */
+  isRepositoryMissing(): boolean;
   /** NaN while another process stores WAL. */
   lag(): Promise<{ bytes: number; seconds: number }>;
 };
 
 /** RPO: at most 2 s to a folder, 5 s to S3. Storing takes its time in addition to the rhythm. */
 const walEveryMs = { folder: 1_000, s3: 2_000 };
-const [firstPauseMs, longestPauseMs] = [1_000, 30_000];
+const [firstPauseMs, longestPauseMs] = [1_000, 10_000];
 const scheduleEveryMs = 30_000;
 const [firstBackupPauseMs, longestBackupPauseMs] = [60_000, 60 * 60_000];
 const [pruneEveryMs, listEveryMs] = [60 * 60_000, 10 * 60_000];
@@ -81,21 +86,33 @@ export function openBackupKeeper(
     });
   };
 
-  const walFailure = reporter(
-    (error) => {
+  /** For other processes. A control database that cannot be written to has more to say than this. */
+  const record = (name: ProblemName) => {
+    let recording = Promise.resolve();
+    return (error: unknown) => {
+      recording = recording.then(() => backups.recordProblem(name, error)).catch(() => {});
+    };
+  };
+  const walFailure = openReporter({
+    begin: (error) => {
       log.error({ err: error, ...which }, 'WAL cannot be stored; PostgreSQL keeps it and storing is retried');
-    },
-    () => {
-      log.info(which, 'WAL is stored again');
+      // Base backups have the same storage: it is looked at now, not at the next time.
       checkSchedule();
     },
-  );
-  const backupFailure = reporter(
-    (error) => {
+    end: () => {
+      log.info(which, 'WAL is stored again');
+      usable = null;
+      checkSchedule();
+    },
+    record: record('wal_problem'),
+  });
+  const backupFailure = openReporter({
+    begin: (error) => {
       log.error({ err: error, ...which }, 'A BACKUP FAILED; retrying');
     },
-    () => log.info(which, 'backups are taken again'),
-  );
+    end: () => log.info(which, 'backups are taken again'),
+    record: record('backup_problem'),
+  });
 
   const walLoop = async (ended: AbortSignal): Promise<void> => {
     for (let pauseMs = firstPauseMs; !ended.aborted; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
@@ -122,6 +139,7 @@ export function openBackupKeeper(
   const takeIfDue = async (ended: AbortSignal): Promise<void> => {
     // At every look, not only when a backup is due: WAL after the creation of a tablespace cannot be replayed elsewhere.
     await backups.checkServer();
+    await backups.checkRepository();
     const { lsn } = await backups.position();
     // Listing all WAL of a week takes many requests to S3. Only this process could notice a gap in it.
     if (!usable || now() - listedAt >= listEveryMs || dueBackup(usable, lsn, now())) {
@@ -182,6 +200,8 @@ export function openBackupKeeper(
   return {
     run: async (ended) => {
       caughtUpAt = now();
+      walFailure.forget();
+      backupFailure.forget();
       runs++;
       await Promise.all([walLoop(ended), scheduleLoop(ended)]).finally(() => {
         runs--;
@@ -196,6 +216,7 @@ export function openBackupKeeper(
     },
     lastVerifiedAt: async () => Date.parse((await backups.lastVerifiedAt()) ?? '') || null,
     damaged: () => damaged.size,
+    isRepositoryMissing: () => runs > 0 && [walFailure, backupFailure].some(({ last }) => isAbsent(last())),
     lag: async () => {
       if (runs === 0) return { bytes: Number.NaN, seconds: Number.NaN };
       const bytes = (await findSlot(maintenance, slot))?.lagBytes ?? Number.NaN;
@@ -210,19 +231,4 @@ export async function forgetBackups({
   installation,
 }: Pick<Server, 'maintenance' | 'installation'>): Promise<void> {
   await dropSlot(maintenance, slotName(installation));
-}
-
-/** Calls `begin` for the first of a series of failures and `end` after the last. */
-function reporter(begin: (error: unknown) => void, end: () => void) {
-  let isFailing = false;
-  return {
-    failed: (error: unknown) => {
-      if (!isFailing) begin(error);
-      isFailing = true;
-    },
-    ended: () => {
-      if (isFailing) end();
-      isFailing = false;
-    },
-  };
 }

@@ -16,7 +16,9 @@ function memory(): Storage {
   const deleteOne = async (name: string) => void objects.delete(name);
   return {
     ...{ kind: 'folder', place: 'memory', folders: async () => [], removeUnfinished: async () => 0 },
-    source: { location: { kind: 'folder', folder: '' }, reserveBytes: 0 },
+    source: async () => ({ location: { kind: 'folder', folder: '' }, reserveBytes: 0, repository: null }),
+    prepare: async () => {},
+    check: async () => {},
     close: () => {},
     put: async (name, content) => {
       const pieces: Uint8Array[] = [];

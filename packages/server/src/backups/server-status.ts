@@ -5,7 +5,8 @@ import { errors, RowhouseError } from '../errors.ts';
 import type { Fleet, Member } from '../fleet/fleet.ts';
 import type { BackupStatus } from './backups.ts';
 import type { DamagedBackup } from './descriptions.ts';
-import { type FleetBackups, lookAt, type NotBackedUp } from './fleet-backups.ts';
+import { type FleetBackups, lookAt } from './fleet-backups.ts';
+import type { NotBackedUp } from './problem.ts';
 import type { BackupDescription } from './repository.ts';
 import { type Range, rangesOf } from './restorable.ts';
 
@@ -84,11 +85,11 @@ async function describeStored(
 }
 
 function fromStatus(server: Server, status: BackupStatus): ServerStatus {
-  const { backups, damaged, usable, restorable, slot, newestStoredAt, lastVerifiedAt, now } = status;
+  const { backups, damaged, usable, restorable, slot, newestStoredAt, lastVerifiedAt, problem, now } = status;
   const isCurrent = slot?.restart != null && slot.lagBytes === 0;
   const behindSeconds = newestStoredAt && (now.getTime() - newestStoredAt.getTime()) / 1000;
   return {
-    ...{ name: server.name, server, problem: null, backups, damaged, lastVerifiedAt },
+    ...{ name: server.name, server, problem, backups, damaged, lastVerifiedAt },
     ranges: rangesOf(restorable, usable.length > 0 ? (isCurrent ? now : newestStoredAt) : null),
     lagSeconds: isCurrent ? 0 : (slot?.confirmSeconds ?? behindSeconds),
     lagBytes: slot?.lagBytes ?? null,

@@ -108,6 +108,8 @@ async function receive(request: Request, session: Session): Promise<void> {
   const signOfLife = setInterval(confirm, signOfLifeMs);
   /** The oldest of the complete segments, or else what there is of the current one. */
   const storeNext = async () => {
+    // Also while nothing is written: a repository that is gone is noticed at once.
+    await repository.storage.check();
     const first = waiting[0];
     const segment = first?.segment ?? current;
     await (first?.stored ?? segment.store(ending.signal));

@@ -14,12 +14,17 @@ export type SettingName =
   | 'audit_days'
   /** JSON. What is stored of them is deleted later (backups/removed.ts). */
   | 'removed_servers'
+  /** JSON. The id of the repository at each place where backups were stored (backups/identity.ts). */
+  | 'backup_repositories'
   /** The name of the first server, if it is one that was adopted. */
   | 'first_server';
 
 /** One for each server. */
 export type ServerSetting =
   | 'backup_taken_at'
+  /** JSON. Why WAL, or base backups, cannot be stored now. Empty: they can. */
+  | 'wal_problem'
+  | 'backup_problem'
   | 'backup_verified_at'
   | 'drilled_at'
   | 'drill_tried_at'

@@ -84,8 +84,9 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply): Promise<JobResponse> => {
-      const { kind = 'incremental', server = null } = request.body;
+      const { kind = 'incremental', server = null, new_repository: isNew = false } = request.body;
       const { fleet, accountId } = opened(request);
+      if (isNew) await fleet.backups.acceptRepository();
       const chosen = await chooseUsable(fleet, server);
       const job = await start(accountId, 'backup', async (run) => {
         const taken = await takeOn(chosen, kind, run);

@@ -37,6 +37,10 @@ export function backupGauges(fleet: FleetKeeper, now: () => number): Gauges {
       help: 'Backups that cannot be restored, because their descriptions cannot be read.',
       read: sum((keeper) => keeper.damaged()),
     },
+    rowhouse_backup_repository_missing: {
+      help: '1 while the place of the backups is not their repository: a disk that is not mounted, or another repository.',
+      read: () => ([...fleet.keepers().values()].some((keeper) => keeper.isRepositoryMissing()) ? 1 : 0),
+    },
     rowhouse_backup_wal_lag_bytes: {
       help: 'WAL that is not stored in the backups yet.',
       read: worst(async (keeper) => (await keeper.lag()).bytes),
@@ -64,7 +68,9 @@ export function serverBackupGauges(fleet: FleetKeeper, now: () => number): Label
       help: '1 if Rowhouse backs the server up, 0 if it cannot.',
       label: 'server',
       read: () => ({
-        ...Object.fromEntries([...fleet.keepers().keys()].map((name) => [name, 1])),
+        ...Object.fromEntries(
+          [...fleet.keepers()].map(([name, keeper]) => [name, keeper.isRepositoryMissing() ? 0 : 1]),
+        ),
         ...Object.fromEntries([...fleet.problems().keys()].map((name) => [name, 0])),
       }),
     },

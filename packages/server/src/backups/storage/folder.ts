@@ -31,10 +31,10 @@ export function openFolder(root: string, reserveBytes: number | null): Storage {
   const put = async (name: string, content: Content, signal?: AbortSignal): Promise<Stored> => {
     const target = pathOf(name);
     const draft = path.join(root, incoming, draftStart(topOf(name)) + randomBytes(12).toString('hex'));
-    await mkdir(path.dirname(draft), { recursive: true, mode: 0o700 });
+    await makeIncoming(root);
     try {
       const stored = await writeDraft(draft, content, signal);
-      await makeFolder(root, path.dirname(target));
+      await makeFoldersBelow(root, path.dirname(target));
       await giveName(draft, target, name);
       await flushFolder(path.dirname(target));
       return stored;
@@ -82,8 +82,13 @@ export function openFolder(root: string, reserveBytes: number | null): Storage {
 
   return {
     kind: 'folder',
-    source: { location: { kind: 'folder', folder: root }, reserveBytes },
+    source: async () => ({ location: { kind: 'folder', folder: root }, reserveBytes, repository: null }),
     place: root,
+    prepare: () =>
+      makeFolder(root).catch((error) => {
+        throw translate(error, '');
+      }),
+    check: async () => {},
     put: (name, content, signal) =>
       put(name, content, signal).catch((error) => {
         throw translate(error, name);
@@ -155,13 +160,36 @@ function exists(name: string): StorageError {
   return new StorageError('exists', `There is already an object ${name}.`);
 }
 
+/** Never the root: it may be a disk that is not mounted. */
+async function makeIncoming(root: string): Promise<void> {
+  await mkdir(path.join(root, incoming), { mode: 0o700 }).catch((error) => {
+    if (error.code === 'ENOENT') throw new StorageError('unavailable', `The folder ${root} is missing.`);
+    if (error.code !== 'EEXIST') throw error;
+  });
+}
+
+async function makeFoldersBelow(root: string, folder: string): Promise<void> {
+  if (folder === root) return;
+  const isThere = await stat(folder).then(
+    () => true,
+    () => false,
+  );
+  if (isThere) return;
+  const parent = path.dirname(folder);
+  await makeFoldersBelow(root, parent);
+  await mkdir(folder, { mode: 0o700 }).catch((error) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+  await flushFolder(parent);
+}
+
 /** Each new folder is flushed in the one that contains it. */
-async function makeFolder(root: string, folder: string): Promise<void> {
+async function makeFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
   for (let at = path.dirname(folder); at.length >= path.dirname(first).length; at = path.dirname(at)) {
     await flushFolder(at);
-    if (at === path.parse(root).root) return;
+    if (at === path.parse(at).root) return;
   }
 }
 

@@ -65,8 +65,10 @@ export function openS3(location: S3Location): Storage {
 
   return {
     kind: 's3',
-    source: { location, reserveBytes: 0 },
+    source: async () => ({ location, reserveBytes: 0, repository: null }),
     place,
+    prepare: async () => {},
+    check: async () => {},
     put,
     get: async (name, signal) => {
       checkName(name);

@@ -7,14 +7,25 @@ export type StoredObject = { name: string; bytes: number; storedAt: Date };
 export type Stored = { bytes: number; sha256: string };
 export type Content = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
-/** Plain data, with which a thread opens the same storage. `reserveBytes`: of the disk of a folder. */
-export type StorageSource = { location: BackupLocation; reserveBytes: number | null };
+/**
+ * Plain data, with which a thread opens the same storage. `reserveBytes`: of the disk of a folder. `repository`: the id in its
+ * marker. null: the storage is not guarded.
+ */
+export type StorageSource = {
+  location: BackupLocation;
+  reserveBytes: number | null;
+  repository: string | null;
+};
 
 export type Storage = {
   kind: BackupLocation['kind'];
-  source: StorageSource;
+  source(): Promise<StorageSource>;
   /** For messages: where it is, without credentials. */
   place: string;
+  /** Makes the place where objects are stored, if it is missing. Nothing else does: it may be a disk that is not mounted. */
+  prepare(): Promise<void>;
+  /** Rejects if this is not the repository that it should be (guard.ts). */
+  check(): Promise<void>;
   /** Rejects with a StorageError of kind `exists` if there is an object of this name: nothing is ever replaced. */
   put(name: string, content: Content, signal?: AbortSignal): Promise<Stored>;
   /** Rejects with a StorageError of kind `missing` if there is no such object. */
@@ -37,9 +48,16 @@ export type Storage = {
 
 /**
  * `unavailable`: try again later. `denied`: the credentials or permissions are wrong. `full`: too little space.
- * `missing` and `exists`: see get and put.
+ * `missing` and `exists`: see get and put. `unmarked` and `foreign`: this is not the repository, but an empty folder or another one.
  */
-export type StorageProblem = 'unavailable' | 'denied' | 'full' | 'missing' | 'exists';
+export type StorageProblem =
+  | 'unavailable'
+  | 'denied'
+  | 'full'
+  | 'missing'
+  | 'exists'
+  | 'unmarked'
+  | 'foreign';
 
 export class StorageError extends Error {
   override readonly name = 'StorageError';
@@ -49,6 +67,11 @@ export class StorageError extends Error {
     super(message, options);
     this.problem = problem;
   }
+}
+
+/** The storage is not the repository that it should be. */
+export function isAbsent(error: unknown): boolean {
+  return error instanceof StorageError && (error.problem === 'unmarked' || error.problem === 'foreign');
 }
 
 /** Deletes one after the other, for a storage that knows no other way. */

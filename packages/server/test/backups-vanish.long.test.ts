@@ -1,0 +1,268 @@
+// The place of the backups is not the repository any more: a disk that is not mounted, an empty folder in its place, another
+// repository. Nothing is written there, it is said aloud at once, and nothing is missing when the repository is back.
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { listBackups } from '../src/backups/descriptions.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { examineBackups, type Lab, newFolder, recover, repositoryOf, startLab } from './backup-lab.ts';
+import { api, openTestService, type TestService, type TestServiceOptions, until } from './helpers.ts';
+
+const minutes = 60_000;
+
+/** `before`: an earlier process of the same installation. */
+async function start(
+  lab: Lab,
+  folder: string,
+  { before, ...more }: TestServiceOptions & { before?: TestService } = {},
+): Promise<TestService> {
+  const service = await openTestService({
+    ...{ at: lab.engine.address, masterKey: lab.masterKey, spares: 0 },
+    backups: { location: { kind: 'folder', folder }, reserveBytes: 0, retentionDays: 7, rateMb: 0 },
+    ...(before && { controlDatabase: before.controlDatabase }),
+    ...more,
+  });
+  const { call } = service;
+  const key = before?.accountKey ?? service.accountKey;
+  service.accountKey = key;
+  service.call = (method, target, options) => call(method, target, { key, ...options });
+  let isStopped = false;
+  const { stop } = service;
+  service.stop = async () => {
+    if (!isStopped) await stop();
+    isStopped = true;
+  };
+  onTestFinished(() => service.stop());
+  return service;
+}
+
+const statusOf = async (service: TestService) => (await service.call('GET', `${api}/backups`)).body;
+const firstBackup = (service: TestService) =>
+  until('the first backup', async () => (await statusOf(service)).backups?.length > 0, 2 * minutes);
+const allStored = (service: TestService) =>
+  until('all WAL is stored', async () => (await statusOf(service)).lag_bytes === 0, 2 * minutes);
+const filesIn = (folder: string) => readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
+const logOf = (service: TestService) => service.log.join('');
+
+async function take(service: TestService, body: object) {
+  const started = await service.call('POST', `${api}/backups`, { body });
+  if (started.status !== 202) return started.body;
+  return until(
+    'the job ends',
+    async () => {
+      const { job } = (await service.call('GET', `${api}/jobs/${started.body.job.id}`)).body;
+      return job.status !== 'running' && job;
+    },
+    2 * minutes,
+  );
+}
+
+/** Everything that an operator looks at says that there are no backups, in words that name the place. */
+async function expectLoud(lab: Lab, service: TestService, folder: string): Promise<void> {
+  await until(
+    'the log says it',
+    async () => logOf(service).includes('is not the repository of the backups') && logOf(service),
+    20_000,
+  );
+  const listed = await service.call('GET', `${api}/backups`);
+  expect([listed.status, listed.body.error?.code]).toEqual([503, 'backup_failed']);
+  expect(listed.body.error.message).toContain(folder);
+  await until('the metrics say it', async () => {
+    const metrics = String((await service.call('GET', '/metrics')).body);
+    return (
+      /^rowhouse_backup_repository_missing 1$/m.test(metrics) &&
+      /^rowhouse_server_backed_up\{server="test"\} 0$/m.test(metrics) &&
+      /^rowhouse_backup_wal_failures [1-9]/m.test(metrics) &&
+      /^rowhouse_backup_failures [1-9]/m.test(metrics)
+    );
+  });
+  expect(examineBackups(lab, folder, service.controlDatabase)).toMatchObject({
+    state: 'problem',
+    found: expect.stringContaining('is not the repository of the backups'),
+  });
+  for (const asked of [{ kind: 'full' }, { kind: 'incremental' }]) {
+    const job = await take(service, asked);
+    expect([job.status, job.error?.code]).toEqual(['failed', 'backup_failed']);
+  }
+  for (const other of ['verify', 'prune']) {
+    const started = await service.call('POST', `${api}/backups/${other}`, { body: {} });
+    await until('the job fails', async () => {
+      const { job } = (await service.call('GET', `${api}/jobs/${started.body.job.id}`)).body;
+      return job.status === 'failed' && job.error.code === 'backup_failed';
+    });
+  }
+  expect((await service.call('GET', '/projects')).status).toBe(200);
+}
+
+async function expectWhole(lab: Lab, service: TestService, folder: string, marks: number): Promise<void> {
+  await until('it is back', async () => (await service.call('GET', `${api}/backups`)).status === 200, 20_000);
+  await allStored(service);
+  const status = await statusOf(service);
+  expect(status.servers[0].problem).toBe(null);
+  expect(status.restorable).toHaveLength(1);
+  expect(status.backups.map(({ kind }: { kind: string }) => kind)).toEqual(['full']);
+  const metrics = String((await service.call('GET', '/metrics')).body);
+  expect(metrics).toMatch(/^rowhouse_backup_repository_missing 0$/m);
+  expect(metrics).toMatch(/^rowhouse_server_backed_up\{server="test"\} 1$/m);
+  expect(examineBackups(lab, folder, service.controlDatabase)?.found).not.toContain('is not the repository');
+  const repository = await repositoryOf(lab, folder);
+  const recovered = await recover(lab, repository, (await listBackups(repository)).slice(0, 1));
+  expect(await recovered.database.query(sql`select count(*)::int as count from marks`)).toEqual([
+    { count: marks },
+  ]);
+}
+
+describe('a repository that vanishes', { timeout: 6 * minutes }, () => {
+  it('is not made anew, in any form of its absence, and has no gap when it is back', async () => {
+    const lab = await startLab();
+    const root = newFolder('repository');
+    const folder = path.join(root, 'backups');
+    const service = await start(lab, folder);
+    await firstBackup(service);
+    await lab.database.query(sql`create table marks (id int)`);
+    await allStored(service);
+    let marks = 0;
+    const write = async (): Promise<void> => {
+      for (let id = 0; id < 30; id++) await lab.database.query(sql`insert into marks values (${id})`);
+      marks += 30;
+      await lab.database.query(sql`select pg_switch_wal()`);
+    };
+    const other = path.join(root, 'other');
+    mkdirSync(other);
+    writeFileSync(path.join(other, 'repository'), JSON.stringify({ format: 1, id: 'another one' }));
+    mkdirSync(path.join(other, '1', 'base'), { recursive: true });
+    const forms: Record<string, () => () => void> = {
+      nothing: () => () => {},
+      'an empty folder': () => {
+        mkdirSync(folder);
+        return () => rmSync(folder, { recursive: true });
+      },
+      'another repository': () => {
+        renameSync(other, folder);
+        return () => renameSync(folder, other);
+      },
+      'a repository without its marker': () => {
+        mkdirSync(path.join(folder, '1', 'base'), { recursive: true });
+        return () => rmSync(folder, { recursive: true });
+      },
+      'a marker that is empty': () => {
+        mkdirSync(folder);
+        writeFileSync(path.join(folder, 'repository'), '');
+        return () => rmSync(folder, { recursive: true });
+      },
+    };
+    for (const [form, replace] of Object.entries(forms)) {
+      service.log.length = 0;
+      renameSync(folder, `${folder}.away`);
+      const undo = replace();
+      const before = filesIn(root);
+      await write();
+      await expectLoud(lab, service, folder);
+      await write();
+      expect(filesIn(root), form).toEqual(before);
+      undo();
+      renameSync(`${folder}.away`, folder);
+      await expectWhole(lab, service, folder, marks);
+    }
+  });
+
+  it('is missed while nothing is written, too', async () => {
+    const lab = await startLab();
+    const folder = path.join(newFolder('repository'), 'backups');
+    const service = await start(lab, folder);
+    await firstBackup(service);
+    await allStored(service);
+    renameSync(folder, `${folder}.away`);
+    await expectLoud(lab, service, folder);
+    renameSync(`${folder}.away`, folder);
+    await until('it is back', async () => (await statusOf(service)).ok === true, 30_000);
+  });
+
+  it('is not made anew by the next start either, nor by a second process', async () => {
+    const lab = await startLab();
+    const folder = path.join(newFolder('repository'), 'backups');
+    const first = await start(lab, folder);
+    await firstBackup(first);
+    await allStored(first);
+    await first.stop();
+    renameSync(folder, `${folder}.away`);
+    const second = await start(lab, folder, { before: first });
+    const third = await start(lab, folder, { before: first, background: false });
+    await expectLoud(lab, second, folder);
+    expect((await third.call('GET', `${api}/backups`)).status).toBe(503);
+    expect((await take(third, { kind: 'full' })).status).toBe('failed');
+    await sleep(2_000);
+    expect(readdirSync(path.dirname(folder))).toEqual(['backups.away']);
+    renameSync(`${folder}.away`, folder);
+    await until('it is back', async () => (await statusOf(third)).ok === true, 30_000);
+    await allStored(third);
+  });
+
+  it('can be given up by the operator: a new one begins in its place, for all processes', async () => {
+    const lab = await startLab();
+    const folder = path.join(newFolder('repository'), 'backups');
+    const service = await start(lab, folder);
+    const beside = await start(lab, folder, { before: service, background: false });
+    await firstBackup(service);
+    await allStored(service);
+    const [lost] = (await statusOf(beside)).backups;
+    rmSync(folder, { recursive: true });
+    mkdirSync(folder);
+    await expectLoud(lab, service, folder);
+    const job = await take(beside, { new_repository: true });
+    expect(job.error ?? null).toBe(null);
+    await until('both see it', async () => {
+      const seen = [await statusOf(service), await statusOf(beside)];
+      return seen.every(({ backups }) => backups?.length > 0);
+    });
+    await allStored(service);
+    expect((await statusOf(service)).backups.map(({ id }: { id: string }) => id)).not.toContain(lost.id);
+    expect((await statusOf(service)).backups[0].kind).toBe('full');
+    // Where the repository is what it should be, nothing begins anew.
+    const marker = readFileSync(path.join(folder, 'repository'), 'utf8');
+    expect((await take(service, { new_repository: true })).status).toBe('done');
+    expect(readFileSync(path.join(folder, 'repository'), 'utf8')).toBe(marker);
+  });
+
+  it('of an earlier version gets its marker; a place without its backups does not', async () => {
+    const lab = await startLab();
+    const folder = path.join(newFolder('repository'), 'backups');
+    const first = await start(lab, folder);
+    await firstBackup(first);
+    await allStored(first);
+    await first.stop();
+    // As an earlier version left it.
+    rmSync(path.join(folder, 'repository'));
+    const forget = await start(lab, folder, { before: first, background: false });
+    await forget.service.deps.control.query(sql`delete from settings where name = 'backup_repositories'`);
+    await forget.stop();
+
+    renameSync(folder, `${folder}.away`);
+    const absent = await start(lab, folder, { before: first });
+    await expectLoud(lab, absent, folder);
+    expect(readdirSync(path.dirname(folder))).toEqual(['backups.away']);
+    await absent.stop();
+    renameSync(`${folder}.away`, folder);
+    const upgraded = await start(lab, folder, { before: first });
+    await until('the backups are there', async () => (await statusOf(upgraded)).backups?.length === 1);
+    await until('the marker', async () => readdirSync(folder).includes('repository'));
+    await allStored(upgraded);
+  });
+
+  it('is at a new place after the setting was changed, and at the old one after it was changed back', async () => {
+    const lab = await startLab();
+    const root = newFolder('repository');
+    const [one, two] = [path.join(root, 'one'), path.join(root, 'deep', 'two')];
+    const first = await start(lab, one);
+    await firstBackup(first);
+    await first.stop();
+    const second = await start(lab, two, { before: first });
+    await firstBackup(second);
+    await second.stop();
+    renameSync(one, `${one}.away`);
+    const again = await start(lab, one, { before: first });
+    await expectLoud(lab, again, one);
+    expect(readdirSync(root).sort()).toEqual(['deep', 'one.away']);
+  });
+});
