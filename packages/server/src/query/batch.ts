@@ -122,14 +122,15 @@ function togetherOnce(
     const own = await ownSize(exclusive, measure);
     const profiles = steps.map(({ statement }) => deps.profiles.of(project.id, statement));
     for (const profile of profiles) await exclusive.know(profile);
-    await exclusive.begin(begin, begin.includes('read only'));
+    const readOnly = begin.includes('read only');
+    await exclusive.begin(begin, readOnly);
     const held = new HeldAnswer(project);
     exclusive.onFailure = () => held.release();
     const parts: Buffer[][] = [];
     let affected = 0;
     for (const [index, step] of steps.entries()) {
       const first = held.end;
-      const exchange = exclusive.exchange(step, held, inTransaction);
+      const exchange = exclusive.exchange(step, held, { ...inTransaction, isReadOnly: readOnly });
       await exclusive
         .run(exchange, profiles[index] as StatementProfile)
         .catch((error) => Promise.reject(atIndex(error, index)));
@@ -147,7 +148,7 @@ function togetherOnce(
       await exclusive.command('rollback');
       throw new StatementFailed(errors.tooManyAffected(affected, maxAffected), 'idle');
     }
-    await exclusive.commit(closing(measure, own));
+    await exclusive.commit(closing(measure, own), readOnly);
     return { held, parts };
   });
 }

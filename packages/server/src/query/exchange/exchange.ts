@@ -21,7 +21,7 @@ import { AnswerWriter, type Clock, type Form, type StatementInput } from './answ
 import { writeCommands } from './commands.ts';
 import { MovedError, noteFate } from './failures.ts';
 import type { Frame } from './frame.ts';
-import { type Ended, isSentWithCommit, problemOf } from './outcome.ts';
+import { type Ended, isSentWithCommit, mayChange, problemOf } from './outcome.ts';
 import type { Sink } from './reader.ts';
 import { isStable, lookUpTypes } from './type-lookup.ts';
 
@@ -104,6 +104,10 @@ export class Exchange implements Receiver {
 
   get endsIdle(): boolean {
     return this.options.frame.endsIn === 'idle';
+  }
+
+  get mayChange(): boolean {
+    return mayChange({ frame: this.options.frame, effect: this.effect });
   }
 
   get statement(): Statement {

@@ -4,7 +4,13 @@ import { beginning } from './acting-users.ts';
 import type { Command } from './commands.ts';
 
 /** Sent in the same write as the caller's statement. `endsIn`: whether a transaction is open after them. */
-export type Frame = { before: readonly Command[]; after: readonly Command[]; endsIn: 'idle' | 'transaction' };
+export type Frame = {
+  before: readonly Command[];
+  after: readonly Command[];
+  endsIn: 'idle' | 'transaction';
+  /** The transaction only reads, whatever the statement does: however it ends, nothing was changed. */
+  isReadOnly?: boolean;
+};
 
 export const noFrame: Frame = { before: [], after: [], endsIn: 'idle' };
 
@@ -24,6 +30,6 @@ export function frameOf(wishes: Wishes, actingUser: ActingUser | undefined, isRe
   if (!needsFrame(wishes, actingUser, isReadSession)) return noFrame;
   const { readOnly, dryRun, maxAffected } = wishes;
   const before = beginning(readOnly, actingUser);
-  if (maxAffected !== null) return { before, after: [], endsIn: 'transaction' };
-  return { before, after: [dryRun ? 'rollback' : 'commit'], endsIn: 'idle' };
+  if (maxAffected !== null) return { before, after: [], endsIn: 'transaction', isReadOnly: readOnly };
+  return { before, after: [dryRun ? 'rollback' : 'commit'], endsIn: 'idle', isReadOnly: readOnly };
 }

@@ -51,8 +51,13 @@ export function problemOf(status: Ended, course: Course): Error | null {
 }
 
 /** Its commit was sent with it: if the session is lost, the outcome is unknown. */
-export function isSentWithCommit({ frame, effect }: Pick<Course, 'frame' | 'effect'>): boolean {
-  return effect !== 'none' && frame.endsIn === 'idle' && frame.after.at(-1) !== 'rollback';
+export function isSentWithCommit(course: Pick<Course, 'frame' | 'effect'>): boolean {
+  return course.frame.endsIn === 'idle' && mayChange(course);
+}
+
+/** It may change something that a commit keeps. */
+export function mayChange({ frame, effect }: Pick<Course, 'frame' | 'effect'>): boolean {
+  return effect !== 'none' && !frame.isReadOnly && frame.after.at(-1) !== 'rollback';
 }
 
 /** A procedure, or a statement that runs outside transactions: an error does not undo what it has committed. */
@@ -64,7 +69,7 @@ function commitsInside({ frame, statement }: Course): boolean {
 function isUndone(status: Ended, course: Course): boolean {
   if (!course.isSent || course.frame.endsIn !== 'idle') return true;
   // The session was cut: only a read is known to have changed nothing.
-  if (status instanceof Error) return course.effect === 'none';
+  if (status instanceof Error) return !mayChange(course);
   return course.failure?.severity === 'ERROR' && !commitsInside(course);
 }
 
@@ -91,7 +96,7 @@ function lengthOf({ before, after }: Frame): number {
 
 function problemBy(status: Ended, course: Course): Error | null {
   const { frame, statement, failure, isCopy, isBound, isSent, step, tag } = course;
-  const isRead = course.effect === 'none';
+  const isRead = !mayChange(course);
   if (isCopy) {
     return errors.statementNotAllowed(
       'COPY FROM STDIN and COPY TO STDOUT are not allowed over HTTP.',

@@ -195,7 +195,7 @@ export class ExclusiveSession {
     const isInsert = writes && reached !== null && !changes;
     if (isInsert && exchange.endsIdle && !knowsNothing(profile)) await this.know(profile);
     if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
-    if (exchange.effect !== 'none') this.deadline.noteChange();
+    if (exchange.mayChange) this.deadline.noteChange();
     if (!preparable || effect === 'anything') this.changedBy = 'schema';
     else if (mayRunCode(profile)) this.changedBy ??= 'code';
     this.changedByRun = this.changedBy === 'code' && exchange.endsIdle ? profile : null;
@@ -282,15 +282,16 @@ export class ExclusiveSession {
     await tell(this.session, commands, actingUser ? refusalOf : statementFailed, errors.unavailable);
   }
 
-  /** Commits, if the `commands` before the commit succeed. */
-  async commit(commands: readonly Command[]): Promise<void> {
+  /** Commits, if the `commands` before the commit succeed. `readOnly`: the transaction was begun so. */
+  async commit(commands: readonly Command[], readOnly = false): Promise<void> {
     const explain = (error: ServerError, status: StatementFailed['status']) => {
       const reason = sqlFailure(error);
       if (saysOverLimit(error)) noteOverLimit(reason);
       return new StatementFailed(reason, status);
     };
-    this.deadline.noteChange();
-    const tag = await tell(this.session, commands, explain, errors.outcomeUnknown);
+    if (!readOnly) this.deadline.noteChange();
+    const onBreak = readOnly ? errors.unavailable : errors.outcomeUnknown;
+    const tag = await tell(this.session, commands, explain, onBreak);
     // PostgreSQL answers COMMIT in a failed transaction with ROLLBACK, without an error.
     if (tag !== 'COMMIT') throw errors.unavailable(`commit gave ${tag}`);
   }
