@@ -7,6 +7,7 @@ import { holdProjects } from '../control/holds.ts';
 import { databaseOf, dumpRoleOf } from '../engine/provision.ts';
 import { isInUse } from '../engine/swap-databases.ts';
 import { errors } from '../errors.ts';
+import { isCatalogConflict } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { isDirect } from '../quotas/direct-sessions-sql.ts';
 import type { ServerBranchDeps } from './deps.ts';
@@ -53,7 +54,8 @@ export async function whilePaused<T>(
         try {
           return await endingDirect(look, () => act(closedAt));
         } catch (error) {
-          if (!isInUse(error) || performance.now() > until) throw error;
+          const isMomentary = isInUse(error) || isCatalogConflict(error);
+          if (!isMomentary || performance.now() > until) throw error;
         }
       }
       open();

@@ -34,6 +34,17 @@ export const projectErrors = {
       details: { retryable: true, ...what },
       retryAfterS: 10,
     }),
+  databaseInUse: (cause: unknown) =>
+    new RowhouseError(
+      'conflict',
+      'Something is connected to the database of this project and does not leave it.',
+      {
+        hint: 'Try again in a few seconds. If this persists, end replication connections and prepared transactions of this database.',
+        details: { retryable: true },
+        retryAfterS: 10,
+        cause,
+      },
+    ),
   /** `isFull`: the project is full already; otherwise it would be after this change. */
   projectFull: (facts: { limit_mb: number; size_mb: number }, isFull = true) =>
     new RowhouseError(

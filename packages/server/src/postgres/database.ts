@@ -49,11 +49,14 @@ export class PostgresError extends Error {
   override readonly name = 'PostgresError';
   readonly sqlstate: string;
   readonly constraint: string | undefined;
+  /** The function of PostgreSQL that raised it. */
+  readonly routine: string | undefined;
 
   constructor(error: pg.DatabaseError) {
     super(error.message, { cause: error });
     this.sqlstate = error.code ?? '';
     this.constraint = error.constraint;
+    this.routine = error.routine;
   }
 }
 
@@ -61,6 +64,15 @@ export class PostgresError extends Error {
 export function isState(error: unknown, state: string): error is PostgresError {
   return error instanceof PostgresError && error.sqlstate === state;
 }
+
+/**
+ * Another transaction has just changed the same row of PostgreSQL's catalog: a role, a database. PostgreSQL has no state of its own
+ * for this. Nothing has happened, and the next attempt finds the new row.
+ */
+export function isCatalogConflict(error: unknown): boolean {
+  return isState(error, sqlstate.internalError) && catalogWriters.includes(error.routine ?? '');
+}
+const catalogWriters: readonly string[] = ['simple_heap_update', 'simple_heap_delete'];
 
 /** For the service's own statements. Creating a database takes the longest. */
 const statementTimeoutMs = 60_000;

@@ -1,11 +1,12 @@
 // The error for a caller when a statement of the service itself meets a server that has run out of something: space, memory,
-// connections (class 53), or time, because its disk is slow or another statement holds a lock. It is the same for requests and for jobs.
+// connections (class 53), or time, because its disk is slow or another statement holds a lock; or something that others use just now. It is the same for requests and for jobs.
 import { errors, type RowhouseError } from '../errors.ts';
-import { PostgresError } from './database.ts';
+import { isCatalogConflict, PostgresError } from './database.ts';
 import { sqlstate } from './sqlstate.ts';
 
 /** null: it is another error. */
 export function explainResources(thrown: unknown): RowhouseError | null {
+  if (isCatalogConflict(thrown)) return errors.unavailable(thrown);
   return thrown instanceof PostgresError ? explainState(thrown.sqlstate, thrown) : null;
 }
 
@@ -16,5 +17,6 @@ export function explainState(state: string | undefined, cause: unknown): Rowhous
   if (state?.startsWith('53')) return errors.unavailable(cause);
   if (state === sqlstate.queryCanceled || state === sqlstate.lockNotAvailable || state === sqlstate.deadlock)
     return errors.tooSlow(cause);
+  if (state === sqlstate.objectInUse) return errors.databaseInUse(cause);
   return null;
 }
