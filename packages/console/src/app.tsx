@@ -20,9 +20,9 @@ import { Shell } from './shell/shell.tsx';
 import { ErrorState } from './ui/error-state.tsx';
 import { guardHistory, guardNavigation } from './ui/leaving.ts';
 import { QuestionDialog } from './ui/question-dialog.tsx';
+import { ShownOnce } from './ui/shown-once.tsx';
 import { Skeleton } from './ui/skeleton.tsx';
 import { Toasts } from './ui/toast.tsx';
-import { forgetActing } from './users/acting.ts';
 
 const AcceptInvitation = lazy(() =>
   import('./people/accept-invitation.tsx').then((module) => ({ default: module.AcceptInvitation })),
@@ -77,13 +77,7 @@ function Page({ state }: { state: SessionState }) {
 
 function Console({ session }: { session: Session }) {
   // Answers of an earlier session, or of another account, must not be shown in this one.
-  useEffect(
-    () => () => {
-      forgetActing();
-      queryClient.clear();
-    },
-    [],
-  );
+  useEffect(() => () => queryClient.clear(), []);
   const [emailCode, setEmailCode] = useState<string | null>(null);
   useEffect(() => {
     const code = session.person ? takeEmailCode() : null;
@@ -99,6 +93,7 @@ function Console({ session }: { session: Session }) {
             </Suspense>
           </Crash>
         </Shell>
+        <ShownOnce />
       </Router>
       <ConfirmDialog />
       {emailCode !== null ? (

@@ -81,7 +81,7 @@ inBrowsers('work in the console', (name) => {
     await dialog.getByText('create table "tea_list"').waitFor();
     await expectAccessible(page);
     await button('Create and import').click();
-    await page.getByText('2 rows imported.').waitFor();
+    await page.getByText('The table tea_list is created, with 2 rows.').waitFor();
     await cell('Assam, strong').waitFor();
     expect(
       await query(`select column_name as name, data_type as type from information_schema.columns

@@ -3,7 +3,6 @@ import type { AccountKey, AccountKeysResponse } from '@rowhouse/api';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, path } from '../api/request.ts';
-import { ShownKey } from '../keys/shown-key.tsx';
 import { rolesBelow } from '../session/may.ts';
 import { useSession } from '../session/use-session.ts';
 import { Badge } from '../ui/badge.tsx';
@@ -27,7 +26,6 @@ export function AccountKeys() {
     queryFn: ({ signal }) => api.get<AccountKeysResponse>('account/keys', undefined, signal),
   });
   const [isIssuing, setIssuing] = useState(false);
-  const [shown, setShown] = useState<string | null>(null);
   const [asked, setAsked] = useState<AccountKey | null>(null);
   const reload = () => client.invalidateQueries({ queryKey });
   const revoke = useMutation({
@@ -68,17 +66,7 @@ export function AccountKeys() {
       ) : error ? null : (
         <Skeleton lines={3} />
       )}
-      {isIssuing ? (
-        <IssueAccountKey
-          onIssued={({ api_key }) => {
-            setIssuing(false);
-            setShown(api_key);
-            void reload();
-          }}
-          onClose={() => setIssuing(false)}
-        />
-      ) : null}
-      {shown ? <ShownKey apiKey={shown} onClose={() => setShown(null)} /> : null}
+      {isIssuing ? <IssueAccountKey onIssued={reload} onClose={() => setIssuing(false)} /> : null}
       {asked ? (
         <Confirm
           title={`Revoke ${asked.name}`}

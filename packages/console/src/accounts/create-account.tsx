@@ -8,6 +8,7 @@ import { EmailField } from '../ui/email-field.tsx';
 import { Field } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { Secret, SecretDialog } from '../ui/secret-dialog.tsx';
+import { useShownOnce } from '../ui/shown-once.tsx';
 import { LimitsFields, noLimits, toBody } from './limits-fields.tsx';
 
 type Props = { onCreated: () => unknown; onClose: () => void };
@@ -17,15 +18,18 @@ export function CreateAccount({ onCreated, onClose }: Props) {
   const [email, setEmail] = useState('');
   const [limits, setLimits] = useState(noLimits);
   const { once } = useIdempotencyKey();
+  const shownOnce = useShownOnce(onClose);
   const create = useMutation({
     mutationFn: () => {
       const owner = email.trim() === '' ? {} : { owner_email: email.trim() };
       const body = { name: name.trim(), ...toBody(limits), ...owner };
-      return once((options) => api.post<CreatedAccountResponse>('accounts', body, options));
+      return shownOnce(
+        () => once((options) => api.post<CreatedAccountResponse>('accounts', body, options)),
+        (answer, close) => <Created answer={answer} email={email.trim()} onClose={close} />,
+      );
     },
     onSuccess: () => void onCreated(),
   });
-  if (create.data) return <Created answer={create.data} email={email.trim()} onClose={onClose} />;
   return (
     <FormDialog
       title="New account"
@@ -35,6 +39,7 @@ export function CreateAccount({ onCreated, onClose }: Props) {
       isReady={name.trim() !== ''}
       onSubmit={() => create.mutate()}
       onClose={onClose}
+      isShownLater
     >
       <Field label="Name" value={name} onChange={setName} required autoFocus maxLength={100} />
       <EmailField

@@ -8,27 +8,24 @@ import { EmailField } from '../ui/email-field.tsx';
 import { CheckField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { formatTime } from '../ui/format.ts';
-import { Secret, SecretDialog } from '../ui/secret-dialog.tsx';
+import { SecretDialog } from '../ui/secret-dialog.tsx';
+import { SharedLink } from '../ui/shared-link.tsx';
+import { useShownOnce } from '../ui/shown-once.tsx';
 
 export function RecoverPerson({ onClose }: { onClose: () => void }) {
   const [email, setEmail] = useState('');
   const [resetsFactor, setResetsFactor] = useState(false);
   const { once } = useIdempotencyKey();
+  const shownOnce = useShownOnce(onClose);
   const recover = useMutation({
     mutationFn: () => {
       const body = { email: email.trim(), reset_second_factor: resetsFactor };
-      return once((options) => api.post<RecoveryLinkResponse>('people/recovery', body, options));
+      return shownOnce(
+        () => once((options) => api.post<RecoveryLinkResponse>('people/recovery', body, options)),
+        (answer, close) => <Link answer={answer} onClose={close} />,
+      );
     },
   });
-  if (recover.data) {
-    const { email: known, link, expires_at: until } = recover.data;
-    const note = `Give this link only to that person. It works once, until ${formatTime(until)}, and is not shown again.`;
-    return (
-      <SecretDialog title={`New password for ${known}`} onClose={onClose}>
-        <Secret note={note} label="Link" text={new URL(link, location.origin).href} />
-      </SecretDialog>
-    );
-  }
   return (
     <FormDialog
       title="Help somebody to sign in"
@@ -38,6 +35,7 @@ export function RecoverPerson({ onClose }: { onClose: () => void }) {
       isReady={email.trim() !== ''}
       onSubmit={() => recover.mutate()}
       onClose={onClose}
+      isShownLater
     >
       <p className="muted">A link with which a member of any account sets a new password.</p>
       <EmailField value={email} onChange={setEmail} autoFocus autoComplete="off" />
@@ -48,5 +46,15 @@ export function RecoverPerson({ onClose }: { onClose: () => void }) {
         onChange={setResetsFactor}
       />
     </FormDialog>
+  );
+}
+
+function Link({ answer, onClose }: { answer: RecoveryLinkResponse; onClose: () => void }) {
+  const { email, link, expires_at: until } = answer;
+  const note = `Give this link only to that person. It works once, until ${formatTime(until)}, and is not shown again.`;
+  return (
+    <SecretDialog title={`New password for ${email}`} onClose={onClose}>
+      <SharedLink note={note} link={link} />
+    </SecretDialog>
   );
 }

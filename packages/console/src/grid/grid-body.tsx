@@ -53,6 +53,7 @@ function Row({ row, top, ...props }: Props & { row: number; top: number }) {
         style={{ width: gutterWidth }}
         onMouseDown={selectRow}
       >
+        {state === 'conflict' ? <b title="Somebody else has changed this row">!</b> : null}
         {state === 'new' ? '+' : row + 1}
       </div>
       {columns.getVirtualItems().map((item) => (

@@ -36,7 +36,7 @@ export type GridSource = {
   rowCount: number;
   /** undefined: the default of the column, which PostgreSQL fills in. */
   valueAt: (row: number, column: string) => unknown;
-  rowState?: (row: number) => 'new' | 'changed' | 'deleted' | null;
+  rowState?: (row: number) => 'new' | 'changed' | 'deleted' | 'conflict' | null;
   isChanged?: (row: number, column: string) => boolean;
   /** Only the beginning of the value is here. It is opened instead of edited in its cell. */
   isCut?: (row: number, column: string) => boolean;

@@ -6,6 +6,7 @@ import {
   emptyHistory,
   insertRows,
   redo,
+  resolve,
   setCells,
   stagedOf,
   toggleDeleted,
@@ -59,4 +60,32 @@ it('new rows have keys of their own, are edited, and vanish when they are delete
   expect([...stagedOf(edited).inserted.values()]).toEqual([{ name: 'a' }, { name: 'b' }]);
   expect([...stagedOf(toggleDeleted(edited, [second])).inserted.values()]).toEqual([{ name: 'a' }]);
   expect(insertRows(undo(inserted), [{}]).nextNew).toBe(4);
+});
+
+it('a row that somebody else changed: theirs, mine and drop, each one step', () => {
+  const edited = setCells(emptyHistory, [
+    { row, column: 'name', value: 'Mate' },
+    { row, column: 'data', value: { a: 2 } },
+  ]);
+  const theirs = { ...row.values, name: 'Chai' };
+  const conflict = { key: row.key, columns: ['name'], theirs, expected: theirs };
+  const changedBy = (resolution: 'theirs' | 'mine' | 'drop') =>
+    stagedOf(resolve(edited, conflict, resolution)).changed.get(row.key);
+  expect(changedBy('theirs')).toEqual({ before: theirs, set: { data: { a: 2 } } });
+  expect(changedBy('mine')).toEqual({ before: theirs, set: { name: 'Mate', data: { a: 2 } } });
+  expect(changedBy('drop')).toBeUndefined();
+  expect(stagedOf(undo(resolve(edited, conflict, 'drop')))).toEqual(stagedOf(edited));
+});
+
+it('a deletion and a row that is gone', () => {
+  const marked = toggleDeleted(emptyHistory, [row]);
+  const theirs = { ...row.values, name: 'Chai' };
+  const changed = { key: row.key, columns: ['name'], theirs, expected: theirs };
+  expect(stagedOf(resolve(marked, changed, 'mine')).deleted.get(row.key)).toEqual(theirs);
+  expect(countOf(stagedOf(resolve(marked, changed, 'theirs')))).toBe(0);
+  const edited = setCells(emptyHistory, [{ row, column: 'name', value: 'Mate' }]);
+  const gone = { key: row.key, columns: [], theirs: null, expected: {} };
+  const again = { ...row.values, name: 'Mate' };
+  const { changed: none, inserted } = stagedOf(resolve(edited, gone, 'mine', again));
+  expect([none.size, [...inserted.values()]]).toEqual([0, [again]]);
 });

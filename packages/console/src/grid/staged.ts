@@ -46,7 +46,9 @@ export function setCells(history: History, edits: readonly CellEdit[]): History 
       inserted.set(row.key, { ...inserted.get(row.key), [column]: value });
     } else if (!now.deleted.has(row.key)) {
       const { before: first, set } = changed.get(row.key) ?? { before: row.values, set: {} };
-      const before = seen === undefined || column in set ? first : { ...first, [column]: seen };
+      // The other columns may have been read earlier.
+      const shown = seen ?? row.values[column];
+      const before = column in set || shown === undefined ? first : { ...first, [column]: shown };
       const next = { ...set, [column]: value };
       if (isEqual(before[column], value)) delete next[column];
       if (Object.keys(next).length === 0) changed.delete(row.key);
@@ -80,6 +82,43 @@ export function toggleDeleted(history: History, rows: readonly StoredRow[]): His
     }
   }
   return step(history, { changed, inserted, deleted });
+}
+
+/** What somebody else has done to a row meanwhile. `theirs`: as it is now; null: it is gone. */
+export type Difference = {
+  key: RowKey;
+  columns: readonly string[];
+  theirs: Record<string, Value> | null;
+  /** What the row must be for a change that is applied after all. */
+  expected: Record<string, Value>;
+};
+/** theirs: what they changed stays. mine: it is overwritten. drop: the row stays as it is now. */
+export type Resolution = 'theirs' | 'mine' | 'drop';
+
+/** `again`: what is inserted in place of a row that is gone, if the person keeps their change. */
+export function resolve(
+  history: History,
+  { key, columns, theirs, expected }: Difference,
+  resolution: Resolution,
+  again: Record<string, Value> = {},
+): History {
+  const now = stagedOf(history);
+  const changed = new Map(now.changed);
+  const inserted = new Map(now.inserted);
+  const deleted = new Map(now.deleted);
+  const change = changed.get(key);
+  changed.delete(key);
+  inserted.delete(key);
+  deleted.delete(key);
+  let { nextNew } = history;
+  if (resolution === 'mine' && now.deleted.has(key) && theirs) deleted.set(key, expected);
+  if (resolution !== 'drop' && change && theirs) {
+    const isMine = (column: string) => resolution === 'mine' || !columns.includes(column);
+    const set = Object.fromEntries(Object.entries(change.set).filter(([column]) => isMine(column)));
+    if (Object.keys(set).length > 0) changed.set(key, { before: expected, set });
+  }
+  if (resolution === 'mine' && change && !theirs) inserted.set(`new ${nextNew++}`, again);
+  return { ...step(history, { changed, inserted, deleted }), nextNew };
 }
 
 export function discardAll(history: History): History {

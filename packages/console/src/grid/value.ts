@@ -44,8 +44,11 @@ export const previewMax = 500;
 
 export type Parsed = { value: unknown } | { problem: string };
 
-/** A typed or pasted text as a value for the API. PostgreSQL reads the text of all other types itself. */
-export function parseText(text: string, type: string): Parsed {
+/**
+ * A typed or pasted text as a value for the API. PostgreSQL reads the text of all other types itself. `example`: another
+ * value of the column. It tells a composite type, which the API writes as JSON, from a range.
+ */
+export function parseText(text: string, type: string, example: unknown = null): Parsed {
   switch (kindOf(type)) {
     case 'json':
       return parseJson(text);
@@ -55,8 +58,10 @@ export function parseText(text: string, type: string): Parsed {
       return parseBoolean(text);
     case 'number':
       return text.trim() === '' ? { problem: 'A number is expected.' } : { value: text.trim() };
-    default:
-      return { value: text };
+    default: {
+      const parsed = typeof example === 'object' && example !== null ? parseJson(text) : null;
+      return parsed && 'value' in parsed && typeof parsed.value === 'object' ? parsed : { value: text };
+    }
   }
 }
 

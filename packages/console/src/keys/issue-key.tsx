@@ -6,6 +6,8 @@ import { api, path } from '../api/request.ts';
 import { ExpiresField, expiresToBody } from '../ui/expires-field.tsx';
 import { CheckField, Field, SelectField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
+import { useShownOnce } from '../ui/shown-once.tsx';
+import { ShownKey } from './shown-key.tsx';
 
 const scopes: Record<Scope, string> = {
   query: 'Run any SQL',
@@ -17,7 +19,7 @@ const scopes: Record<Scope, string> = {
 };
 const scopeNames = Object.keys(scopes) as Scope[];
 
-type Props = { slug: string; onIssued: (answer: IssuedKeyResponse) => void; onClose: () => void };
+type Props = { slug: string; onIssued: () => unknown; onClose: () => void };
 
 export function IssueKey({ slug, onIssued, onClose }: Props) {
   const [name, setName] = useState('');
@@ -26,6 +28,7 @@ export function IssueKey({ slug, onIssued, onClose }: Props) {
   const [tables, setTables] = useState('');
   const [expires, setExpires] = useState('');
   const { once } = useIdempotencyKey();
+  const shownOnce = useShownOnce(onClose);
   const issue = useMutation({
     mutationFn: () => {
       const list = tables
@@ -39,7 +42,10 @@ export function IssueKey({ slug, onIssued, onClose }: Props) {
         ...(list.length > 0 ? { tables: list } : {}),
         ...expiresToBody(expires),
       };
-      return once((options) => api.post<IssuedKeyResponse>(path`projects/${slug}/keys`, body, options));
+      return shownOnce(
+        () => once((options) => api.post<IssuedKeyResponse>(path`projects/${slug}/keys`, body, options)),
+        ({ api_key: apiKey }, close) => <ShownKey apiKey={apiKey} onClose={close} />,
+      );
     },
     onSuccess: onIssued,
   });
@@ -58,6 +64,7 @@ export function IssueKey({ slug, onIssued, onClose }: Props) {
       isReady={name.trim() !== ''}
       onSubmit={() => issue.mutate()}
       onClose={onClose}
+      isShownLater
     >
       <Field label="Name" value={name} onChange={setName} required autoFocus placeholder="Nightly report" />
       <SelectField

@@ -1,5 +1,5 @@
 // The keys of a project: which there are, a new one with chosen scopes, rotation of the project key.
-import type { IssuedKeyResponse, Key, RotatedKeyResponse } from '@rowhouse/api';
+import type { Key, RotatedKeyResponse } from '@rowhouse/api';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
@@ -13,6 +13,7 @@ import { formatAge, formatTime } from '../ui/format.ts';
 import { Icon } from '../ui/icons.tsx';
 import { List } from '../ui/list.tsx';
 import { Page } from '../ui/page.tsx';
+import { useShownOnce } from '../ui/shown-once.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { toast } from '../ui/toast.tsx';
 import { IssueKey } from './issue-key.tsx';
@@ -24,18 +25,17 @@ export function Keys({ slug }: { slug: string }) {
   const client = useQueryClient();
   const { data: keys, error, refetch } = useQuery(keysQuery(slug));
   const [open, setOpen] = useState<Open>(null);
-  const [shown, setShown] = useState<string | null>(null);
   const reload = () => client.invalidateQueries({ queryKey: ['project', slug, 'keys'] });
-  const show = (answer: IssuedKeyResponse | RotatedKeyResponse) => {
-    setOpen(null);
-    setShown(answer.api_key);
-    return reload();
-  };
+  const shownOnce = useShownOnce(() => setOpen(null));
   const { once } = useIdempotencyKey();
   const rotate = useMutation({
     mutationFn: () =>
-      once((options) => api.post<RotatedKeyResponse>(path`projects/${slug}/keys/rotate`, {}, options)),
-    onSuccess: show,
+      shownOnce(
+        () =>
+          once((options) => api.post<RotatedKeyResponse>(path`projects/${slug}/keys/rotate`, {}, options)),
+        ({ api_key: apiKey }, close) => <ShownKey apiKey={apiKey} onClose={close} />,
+      ),
+    onSuccess: reload,
   });
   const revoke = useMutation({
     mutationFn: (key: Key) => api.delete(path`projects/${slug}/keys/${key.id}`),
@@ -66,7 +66,7 @@ export function Keys({ slug }: { slug: string }) {
       ) : error ? null : (
         <Skeleton />
       )}
-      {open === 'issue' ? <IssueKey slug={slug} onIssued={show} onClose={() => setOpen(null)} /> : null}
+      {open === 'issue' ? <IssueKey slug={slug} onIssued={reload} onClose={() => setOpen(null)} /> : null}
       {open === 'rotate' ? (
         <Confirm
           title="Rotate the project key"
@@ -91,7 +91,6 @@ export function Keys({ slug }: { slug: string }) {
           Programs that use this key get 401 within a second. This cannot be undone.
         </Confirm>
       ) : null}
-      {shown ? <ShownKey apiKey={shown} onClose={() => setShown(null)} /> : null}
     </Page>
   );
 }

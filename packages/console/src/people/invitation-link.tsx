@@ -1,5 +1,6 @@
 // A link that makes whoever has it a member. It is shown once.
-import { Secret, SecretDialog } from '../ui/secret-dialog.tsx';
+import { SecretDialog } from '../ui/secret-dialog.tsx';
+import { SharedLink } from '../ui/shared-link.tsx';
 
 /** `link`: null if it was mailed. */
 type Props = { email: string; link: string | null; onClose: () => void };
@@ -16,5 +17,5 @@ export function InvitationLine({ email, link }: Omit<Props, 'onClose'>) {
   if (link === null)
     return <p className="note">The link was sent to {email}. It works once, within 7 days.</p>;
   const note = `Send this link to ${email} over a way that you trust. It works once, within 7 days, and is not shown again.`;
-  return <Secret note={note} label="Link" text={new URL(link, location.origin).href} />;
+  return <SharedLink note={note} link={link} />;
 }

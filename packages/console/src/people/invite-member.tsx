@@ -5,18 +5,25 @@ import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { EmailField } from '../ui/email-field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
+import { useShownOnce } from '../ui/shown-once.tsx';
+import { InvitationLink } from './invitation-link.tsx';
 import { isChosen, type RoleChoice, RoleFields, toBody } from './role-fields.tsx';
 
-type Props = { onInvited: (answer: InvitedResponse) => void; onClose: () => void };
+type Props = { onInvited: () => unknown; onClose: () => void };
 
 export function InviteMember({ onInvited, onClose }: Props) {
   const [email, setEmail] = useState('');
   const [choice, setChoice] = useState<RoleChoice>({ role: 'developer', projects: null });
   const { once } = useIdempotencyKey();
+  const shownOnce = useShownOnce(onClose);
+  const bodyNow = () => ({ email: email.trim(), ...toBody(choice) });
   const invite = useMutation({
     mutationFn: () =>
-      once((options) =>
-        api.post<InvitedResponse>('account/invitations', { email: email.trim(), ...toBody(choice) }, options),
+      shownOnce(
+        () => once((options) => api.post<InvitedResponse>('account/invitations', bodyNow(), options)),
+        ({ invitation, link }, close) => (
+          <InvitationLink email={invitation.email} link={link} onClose={close} />
+        ),
       ),
     onSuccess: onInvited,
   });
@@ -29,6 +36,7 @@ export function InviteMember({ onInvited, onClose }: Props) {
       isReady={email.trim() !== '' && isChosen(choice)}
       onSubmit={() => invite.mutate()}
       onClose={onClose}
+      isShownLater
     >
       <EmailField
         value={email}

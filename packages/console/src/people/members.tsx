@@ -1,5 +1,5 @@
 // The members of the account, what they may do, and who is invited.
-import type { InvitedResponse, Member, MembersResponse } from '@rowhouse/api';
+import type { Member, MembersResponse } from '@rowhouse/api';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api } from '../api/request.ts';
@@ -14,7 +14,6 @@ import { Icon } from '../ui/icons.tsx';
 import { List } from '../ui/list.tsx';
 import { Page } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
-import { InvitationLink } from './invitation-link.tsx';
 import { Invitations } from './invitations.tsx';
 import { InviteMember } from './invite-member.tsx';
 import { MemberActions } from './member-actions.tsx';
@@ -31,7 +30,6 @@ export function Members() {
     queryFn: ({ signal }) => api.get<MembersResponse>('account/members', undefined, signal),
   });
   const [isInviting, setInviting] = useState(false);
-  const [invited, setInvited] = useState<InvitedResponse | null>(null);
   const reload = () => client.invalidateQueries({ queryKey });
   const invite = () => setInviting(true);
   return (
@@ -68,23 +66,7 @@ export function Members() {
       {data && data.invitations.length > 0 ? (
         <Invitations invitations={data.invitations} onChanged={reload} />
       ) : null}
-      {isInviting ? (
-        <InviteMember
-          onInvited={(answer) => {
-            setInviting(false);
-            setInvited(answer);
-            void reload();
-          }}
-          onClose={() => setInviting(false)}
-        />
-      ) : null}
-      {invited ? (
-        <InvitationLink
-          email={invited.invitation.email}
-          link={invited.link}
-          onClose={() => setInvited(null)}
-        />
-      ) : null}
+      {isInviting ? <InviteMember onInvited={reload} onClose={() => setInviting(false)} /> : null}
     </Page>
   );
 }

@@ -9,6 +9,7 @@ import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { leaveFreely } from '../ui/leaving.ts';
+import { useShownOnce } from '../ui/shown-once.tsx';
 import { Snippets } from '../ui/snippets.tsx';
 import { bodyOf, emptyProject, ProjectFields, ProjectKey } from './project-fields.tsx';
 
@@ -16,12 +17,15 @@ export function CreateProject({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
   const [project, setProject] = useState(emptyProject);
   const { once } = useIdempotencyKey();
+  const shownOnce = useShownOnce(onClose);
   const create = useMutation({
     mutationFn: () =>
-      once((options) => api.post<CreatedProjectResponse>('projects', bodyOf(project), options)),
+      shownOnce(
+        () => once((options) => api.post<CreatedProjectResponse>('projects', bodyOf(project), options)),
+        (created, close) => <Created created={created} onClose={close} />,
+      ),
     onSuccess: () => client.invalidateQueries({ queryKey: ['projects'] }),
   });
-  if (create.data) return <Created created={create.data} onClose={onClose} />;
   return (
     <FormDialog
       title="New project"
@@ -31,6 +35,7 @@ export function CreateProject({ onClose }: { onClose: () => void }) {
       isReady={project.name.trim() !== ''}
       onSubmit={() => create.mutate()}
       onClose={onClose}
+      isShownLater
     >
       <ProjectFields
         project={project}
@@ -52,7 +57,13 @@ function Created({ created, onClose }: { created: CreatedProjectResponse; onClos
         <Snippets slug={project.slug} apiKey={apiKey} />
         <DialogActions>
           <Button onClick={onClose}>Back to projects</Button>
-          <Button kind="primary" onClick={() => leaveFreely(() => go(`/projects/${project.slug}/tables`))}>
+          <Button
+            kind="primary"
+            onClick={() => {
+              leaveFreely(() => go(`/projects/${project.slug}/tables`));
+              onClose();
+            }}
+          >
             Open the project
           </Button>
         </DialogActions>

@@ -20,8 +20,9 @@ export function ImportProject({ onClose }: { onClose: () => void }) {
   const [address, setAddress] = useState('');
   const [project, setProject] = useState(emptyProject);
   const change = (part: Partial<NewProject>) => setProject((now) => ({ ...now, ...part }));
-  const { send, sent, started, isSending, error, restart } = useImport();
-  if (started) return <Importing started={started} onClose={onClose} />;
+  const { send, sent, isSending, error, restart } = useImport(onClose, (started, close) => (
+    <Importing started={started} onClose={close} />
+  ));
   const isReady = project.name.trim() !== '' && (source === 'file' ? file !== null : address.trim() !== '');
   return (
     <FormDialog

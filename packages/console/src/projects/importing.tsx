@@ -35,7 +35,13 @@ export function Importing({ started, onClose }: { started: ImportResponse; onClo
         <DialogActions>
           <Button onClick={onClose}>Back to projects</Button>
           {isDone ? (
-            <Button kind="primary" onClick={() => leaveFreely(() => go(`/projects/${project.slug}/tables`))}>
+            <Button
+              kind="primary"
+              onClick={() => {
+                leaveFreely(() => go(`/projects/${project.slug}/tables`));
+                onClose();
+              }}
+            >
               Open the project
             </Button>
           ) : null}

@@ -3,20 +3,25 @@
 // lost.
 import type { ImportFrom, ImportResponse } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useEffect, useRef, useState } from 'react';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { ApiError, isAbort } from '../api/error.ts';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { createUpload, deleteUpload, sendParts } from '../api/upload-parts.ts';
+import { useShownOnce } from '../ui/shown-once.tsx';
 
 type Wanted = Pick<ImportFrom, 'name' | 'limit_mb' | 'slug'>;
 
-export function useImport() {
+export function useImport(
+  onClose: () => void,
+  show: (started: ImportResponse, onClose: () => void) => ReactNode,
+) {
   const client = useQueryClient();
   const [sent, setSent] = useState<number | null>(null);
   const running = useRef<AbortController | null>(null);
   const uploaded = useRef<{ id: string; isWhole: boolean } | null>(null);
   const { once } = useIdempotencyKey();
+  const shownOnce = useShownOnce(onClose);
   const forget = () => {
     running.current?.abort();
     if (uploaded.current) void deleteUpload(uploaded.current.id).catch(() => {});
@@ -29,7 +34,8 @@ export function useImport() {
       const body: ImportFrom =
         typeof from === 'string' ? { ...wanted, from } : { ...wanted, upload: await sendFile(wanted, from) };
       try {
-        return await once((options) => api.post<ImportResponse>('projects/import', body, options));
+        const send = () => once((options) => api.post<ImportResponse>('projects/import', body, options));
+        return await shownOnce(send, show);
       } catch (error) {
         // The upload expired before the import started. The next attempt sends the file again.
         if (isGone(error)) uploaded.current = null;
@@ -69,7 +75,6 @@ export function useImport() {
     /** Another file was chosen. */
     restart: forget,
     sent,
-    started: start.data ?? null,
     isSending: start.isPending,
     error: isAbort(start.error) ? null : start.error,
   };

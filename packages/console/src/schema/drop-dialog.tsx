@@ -19,6 +19,7 @@ export function DropDialog({ slug, object, onClose }: Props) {
           statements={sql(nameOfTable(of), values, of)}
           action={`Drop the ${kind}`}
           problem={null}
+          done={`The ${kind} ${name} is dropped.`}
           confirm={confirm?.(of, values) ?? null}
           onDone={onClose}
         />

@@ -9,6 +9,7 @@ import { mayLeave } from '../ui/leaving.ts';
 import { linkIn, takeLink } from './links.ts';
 import { mayWrite } from './may.ts';
 import { noteReturn, type ProviderAnswer } from './provider.ts';
+import { actingKey, ownerKey, tokenKey } from './storage.ts';
 
 export type Session = ConsoleSession;
 export type SessionState =
@@ -20,7 +21,9 @@ export type SessionState =
   | { status: 'invited' | 'recovering'; code: string }
   | { status: 'signed-in'; session: Session };
 
-type Message = { type: 'ask' } | { type: 'token'; token: string } | { type: 'signed-out' | 'changed' };
+/** `owner` and `acting`: a new tab of somebody who acts as an end user acts as the same one. */
+type Handover = { token: string; owner: string | null; acting: string | null };
+type Message = { type: 'ask' } | ({ type: 'token' } & Handover) | { type: 'signed-out' | 'changed' };
 /** What opens a session. */
 export type Proof =
   | { link: string }
@@ -29,11 +32,10 @@ export type Proof =
   | { provider: ProviderAnswer | { proof: string }; code?: string }
   | { email: string; password: string; code?: string };
 
-const storageKey = 'rowhouse.console-token';
-/** Whose texts sessionStorage holds. */
-const ownerKey = 'rowhouse.owner';
 /** How long a new tab waits for another tab to hand over the token. */
 const askMs = 150;
+/** After the first answer: the tab that acts as an end user may be a later one. */
+const askMoreMs = 30;
 /** How long signing out waits for the server, once for the drafts and once for the end of the session. */
 const signOutMs = 3_000;
 
@@ -44,11 +46,13 @@ let state: SessionState = { status: 'starting' };
 const listeners = new Set<() => void>();
 const channel = new BroadcastChannel('rowhouse-session');
 
-hooks.token = () => sessionStorage.getItem(storageKey);
+hooks.token = () => sessionStorage.getItem(tokenKey);
 hooks.onSessionEnded = () => end('Your session has ended. Sign in again.');
 channel.onmessage = ({ data }: MessageEvent<Message>) => {
   const token = hooks.token();
-  if (data.type === 'ask' && token) tell({ type: 'token', token });
+  const [owner, acting] = [ownerKey, actingKey].map((key) => sessionStorage.getItem(key));
+  if (data.type === 'ask' && token)
+    tell({ type: 'token', token, owner: owner ?? null, acting: acting ?? null });
   if (data.type === 'signed-out') {
     // Also where the session had ended before: its texts are still there.
     sessionStorage.clear();
@@ -105,7 +109,6 @@ export async function start(): Promise<void> {
   }
   const token = hooks.token() ?? (await askOtherTabs());
   if (!token) return failure === null ? end(null) : set({ status: 'signed-out', reason: failure });
-  sessionStorage.setItem(storageKey, token);
   try {
     const session = await sessionRequest<Session>('GET', 'session');
     // Another tab may have signed out meanwhile.
@@ -139,7 +142,6 @@ export function signInFirst(code: string) {
 export async function findOpenSession(): Promise<Session | null> {
   const token = hooks.token() ?? (await askOtherTabs());
   if (!token) return null;
-  sessionStorage.setItem(storageKey, token);
   return sessionRequest<Session>('GET', 'session').catch(() => null);
 }
 
@@ -260,7 +262,7 @@ function openSession(session: Session, token: string) {
   const owner = ownerOf(session);
   if (sessionStorage.getItem(ownerKey) !== owner) sessionStorage.clear();
   sessionStorage.setItem(ownerKey, owner);
-  sessionStorage.setItem(storageKey, token);
+  sessionStorage.setItem(tokenKey, token);
   const code = waiting;
   waiting = null;
   set(code === null ? { status: 'signed-in', session } : { status: 'invited', code });
@@ -269,20 +271,34 @@ function openSession(session: Session, token: string) {
 const ownerOf = ({ account, person, role, project, scopes }: Session) =>
   JSON.stringify([account.id, person?.id ?? null, role, project, scopes]);
 
+/** The token of the session that is open in another tab, which this one keeps. */
 function askOtherTabs(): Promise<string | null> {
   return new Promise((resolve) => {
+    let found: Handover | null = null;
     const answer = ({ data }: MessageEvent<Message>) => {
-      if (data.type === 'token') finish(data.token);
+      if (data.type !== 'token') return;
+      const isFirst = found === null;
+      if (isFirst || data.acting !== null) found = data;
+      if (data.acting !== null) finish();
+      else if (isFirst) setTimeout(finish, askMoreMs);
     };
-    const timer = setTimeout(() => finish(null), askMs);
-    const finish = (token: string | null) => {
+    const timer = setTimeout(() => finish(), askMs);
+    const finish = () => {
       clearTimeout(timer);
       channel.removeEventListener('message', answer);
-      resolve(token);
+      if (found) keep(found);
+      resolve(found?.token ?? null);
     };
     channel.addEventListener('message', answer);
     tell({ type: 'ask' });
   });
+}
+
+function keep({ token, owner, acting }: Handover) {
+  sessionStorage.setItem(tokenKey, token);
+  if (owner === null || acting === null) return;
+  sessionStorage.setItem(ownerKey, owner);
+  sessionStorage.setItem(actingKey, acting);
 }
 
 function tell(message: Message) {
@@ -290,7 +306,7 @@ function tell(message: Message) {
 }
 
 function end(reason: string | null) {
-  sessionStorage.removeItem(storageKey);
+  sessionStorage.removeItem(tokenKey);
   // The page of a link has a code that is nowhere else.
   if (state.status !== 'signed-out' && !isLinkPage()) set({ status: 'signed-out', reason });
 }

@@ -9,6 +9,9 @@ import { Dialog } from '../ui/dialog.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { JobProgress, useJob } from '../ui/job-progress.tsx';
+import { useShownOnce } from '../ui/shown-once.tsx';
+import { toast } from '../ui/toast.tsx';
+import { mayLimit } from './lower-limit.ts';
 
 /** `past` is the console's own: the API takes `at` instead of a mode. */
 const modes = {
@@ -37,6 +40,7 @@ export function CreateBranch({ project, onClose }: Props) {
   const [limitMb, setLimitMb] = useState('');
   const [expiresAt, setExpiresAt] = useState('');
   const { once } = useIdempotencyKey();
+  const shownOnce = useShownOnce(onClose);
   const create = useMutation({
     mutationFn: () => {
       const body: CreateBranchBody = {
@@ -46,14 +50,21 @@ export function CreateBranch({ project, onClose }: Props) {
         ...(limitMb && { limit_mb: Number(limitMb) }),
         ...(expiresAt && { expires_at: new Date(expiresAt).toISOString() }),
       };
-      return once((sent) => api.post<CreatedBranchResponse>(path`projects/${parent}/branches`, body, sent));
+      return shownOnce(
+        () => once((sent) => api.post<CreatedBranchResponse>(path`projects/${parent}/branches`, body, sent)),
+        (created, close) => <Created parent={parent} created={created} onClose={close} />,
+      );
     },
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: ['projects'] });
       return client.invalidateQueries({ queryKey: ['project', parent, 'branches'] });
     },
   });
-  if (create.data) return <Created parent={parent} created={create.data} onClose={onClose} />;
+  const begin = async () => {
+    const limit = limitMb === '' ? project.limit_mb : Number(limitMb);
+    const isLower = limit >= 1 && limit < project.limit_mb;
+    if (!isLower || (await mayLimit(parent, name.trim(), limit))) create.mutate();
+  };
   return (
     <FormDialog
       title="New branch"
@@ -61,8 +72,9 @@ export function CreateBranch({ project, onClose }: Props) {
       error={create.error}
       isBusy={create.isPending}
       isReady={name.trim() !== '' && (mode !== 'past' || at !== '')}
-      onSubmit={() => create.mutate()}
+      onSubmit={() => void begin().catch(toast.failed)}
       onClose={onClose}
+      isShownLater
     >
       <Field
         label="Name"

@@ -13,6 +13,7 @@ import { FormDialog } from '../ui/form-dialog.tsx';
 import { plural } from '../ui/format.ts';
 import { JobProgress, useJob } from '../ui/job-progress.tsx';
 import { leaveFreely } from '../ui/leaving.ts';
+import { useShownOnce } from '../ui/shown-once.tsx';
 
 /** `snapshot` null: a time is asked for. */
 type Props = { slug: string; snapshot: string | null; onClose: () => void };
@@ -23,16 +24,18 @@ export function RestoreDialog({ slug, snapshot, onClose }: Props) {
   const [into, setInto] = useState('new');
   const [typed, setTyped] = useState('');
   const { once } = useIdempotencyKey();
+  const shownOnce = useShownOnce(onClose);
   const restore = useMutation({
     mutationFn: () => {
       const state = snapshot === null ? { to: new Date(at).toISOString() } : { snapshot };
-      return once((options) =>
-        api.post<RestoringResponse>(path`projects/${slug}/restore`, { ...state, into }, options),
+      const url = path`projects/${slug}/restore`;
+      return shownOnce(
+        () => once((options) => api.post<RestoringResponse>(url, { ...state, into }, options)),
+        (started, close) => <Started slug={slug} started={started} onClose={close} />,
       );
     },
     onSuccess: () => client.invalidateQueries({ queryKey: ['projects'] }),
   });
-  if (restore.data) return <Started slug={slug} started={restore.data} onClose={onClose} />;
   const isInPlace = into === 'in_place';
   const isReady = (snapshot !== null || at !== '') && (!isInPlace || typed === slug);
   return (
@@ -45,6 +48,7 @@ export function RestoreDialog({ slug, snapshot, onClose }: Props) {
       isDanger={isInPlace}
       onSubmit={() => restore.mutate()}
       onClose={onClose}
+      isShownLater
     >
       {snapshot === null ? (
         <Field
@@ -107,7 +111,12 @@ function Started({ slug, started, onClose }: StartedProps) {
         ) : null}
         <DialogActions>
           {isDone ? (
-            <Button onClick={() => leaveFreely(() => go(`/projects/${project.slug}/tables`))}>
+            <Button
+              onClick={() => {
+                leaveFreely(() => go(`/projects/${project.slug}/tables`));
+                onClose();
+              }}
+            >
               Open {project.name}
             </Button>
           ) : null}

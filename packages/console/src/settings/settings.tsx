@@ -20,6 +20,7 @@ import { toast } from '../ui/toast.tsx';
 import { BranchActions } from './branch-actions.tsx';
 import { Branches } from './branches.tsx';
 import { ExportProject } from './export-project.tsx';
+import { mayLimit } from './lower-limit.ts';
 import { MoveProject } from './move-project.tsx';
 import { Snapshots } from './snapshots.tsx';
 
@@ -65,9 +66,15 @@ function General({ project }: { project: Project }) {
   const [name, setName] = useState(project.name);
   const [limitMb, setLimitMb] = useState(String(project.limit_mb));
   const save = useMutation({
-    mutationFn: () =>
-      api.patch(path`projects/${project.slug}`, { name: name.trim(), limit_mb: Number(limitMb) }),
-    onSuccess: () => {
+    mutationFn: async () => {
+      const limit = Number(limitMb);
+      const isLower = limit >= 1 && limit < project.limit_mb;
+      if (isLower && !(await mayLimit(project.slug, project.name, limit))) return false;
+      await api.patch(path`projects/${project.slug}`, { name: name.trim(), limit_mb: limit });
+      return true;
+    },
+    onSuccess: (isSaved) => {
+      if (!isSaved) return;
       toast.done('Saved.');
       void client.invalidateQueries({ queryKey: ['projects'] });
       return client.invalidateQueries({ queryKey: ['project', project.slug] });

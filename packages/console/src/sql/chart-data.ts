@@ -46,6 +46,12 @@ export function chartData({ columns, types, rows }: Result, x: string, y: readon
   };
 }
 
+/** The range of an axis that contains zero, with some space beyond the longest bar. */
+export function rangeFromZero(least: number | null, most: number | null): [number, number] {
+  const [low, high] = [Math.min(0, least ?? 0), Math.max(0, most ?? 0)];
+  return low === high ? [0, 1] : [low * 1.05, high * 1.05];
+}
+
 function xKindOf(type: string): XKind {
   if (kindOf(type) === 'number') return 'number';
   return /^(date|timestamp)/i.test(type) ? 'time' : 'order';

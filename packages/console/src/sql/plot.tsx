@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'react';
 import UPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import type { ChartData } from './chart-data.ts';
+import { type ChartData, rangeFromZero } from './chart-data.ts';
 
 export type Shape = 'line' | 'bar';
 type Props = {
@@ -32,10 +32,12 @@ export function Plot({ data, names, shape, label, onPoint }: Props) {
         legend: { show: false },
         scales: {
           x: { time: data.kind === 'time', ...(data.kind === 'order' && { range: edgesOf(data.x) }) },
+          // The length of a bar is its value.
+          ...(shape === 'bar' && { y: { range: (_plot, least, most) => rangeFromZero(least, most) } }),
         },
         axes: [
           { ...axis, ticks: axis.grid, ...(data.kind === 'order' && namedTicks(data.labels)) },
-          { ...axis, ticks: axis.grid },
+          { ...axis, ticks: axis.grid, size: widthOfTexts },
         ],
         series: [
           {},
@@ -65,6 +67,20 @@ function seriesOf(stroke: string, shape: Shape, count: number): UPlot.Series {
     ...(shape === 'bar' && bars ? { paths: bars, fill: stroke, alpha: count > 1 ? 0.55 : 1 } : {}),
     points: { show: false },
   };
+}
+
+const [tickPx, gapPx, edgePx] = [10, 5, 6];
+
+/** As wide as its longest text. Until uPlot has chosen the ticks, it asks with none. */
+function widthOfTexts(plot: UPlot, texts: string[] | null): number {
+  const { ctx } = plot;
+  // The font of the axis, which uPlot sets only when it draws.
+  ctx.save();
+  const font = plot.axes[1]?.font as unknown as [string] | undefined;
+  if (font) ctx.font = font[0];
+  const widest = Math.max(0, ...(texts ?? []).map((text) => ctx.measureText(text).width));
+  ctx.restore();
+  return Math.ceil(widest / devicePixelRatio) + tickPx + gapPx + edgePx;
 }
 
 /** Half a place at each side: bars at the edges are whole. */

@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
 import type { Table } from '../api/queries.ts';
 import { emptyHistory, insertRows, setCells, stagedOf, toggleDeleted } from '../grid/staged.ts';
-import { changeStatements, readableSql } from './change-sql.ts';
+import { arrayText } from './array-text.ts';
+import { changeStatements, readableStatements } from './change-sql.ts';
 
 const column = (name: string, type: string) => ({
   ...{ name, type, not_null: false, default: null, identity: null },
@@ -64,9 +65,31 @@ it('deletes run before updates and inserts; columns without a value get their de
   );
 });
 
-it('the text for people quotes values, and never runs', () => {
-  const staged = stagedOf(setCells(emptyHistory, [{ row, column: 'name', value: "a'b" }]));
-  expect(changeStatements(table, staged).map(readableSql)).toEqual([
-    `update "te""as" set "name" = 'a''b'::text where "id" = '1'::bigint and "name" = 'O''Neill'::text`,
+it('the statements to be read have literals, also where a name looks like a parameter', () => {
+  const odd: Table = { ...table, columns: [...table.columns, column('a$1', 'smallint')] };
+  const staged = stagedOf(
+    setCells(emptyHistory, [
+      { row: { key: '["1"]', values: { ...values, a$1: 2 } }, column: 'a$1', value: -32768 },
+      { row, column: 'name', value: "a'$3" },
+    ]),
+  );
+  expect(readableStatements(odd, staged)).toEqual([
+    `update "te""as" set "a$1" = '-32768'::smallint, "name" = 'a''$3'::text where "id" = '1'::bigint and "a$1" = '2'::smallint and "name" = 'O''Neill'::text`,
   ]);
+});
+
+it('arrays are written as PostgreSQL reads them', () => {
+  expect(arrayText(['pasted', 'a"b\\c', '', null, 'NULL'], 'text[]')).toBe(
+    '{"pasted","a\\"b\\\\c","",NULL,"NULL"}',
+  );
+  expect(
+    arrayText(
+      [
+        [1, 2],
+        [3, null],
+      ],
+      'integer[]',
+    ),
+  ).toBe('{{"1","2"},{"3",NULL}}');
+  expect(arrayText([[1], { a: 'b' }, 'c'], 'jsonb[]')).toBe('{"[1]","{\\"a\\":\\"b\\"}","\\"c\\""}');
 });

@@ -7,6 +7,7 @@ import { tablesQuery } from '../api/queries.ts';
 import { path } from '../api/request.ts';
 import { upload } from '../api/upload.ts';
 import { useAbort } from '../api/use-abort.ts';
+import { Bar } from '../ui/bar.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
@@ -34,7 +35,7 @@ export function CreateTable({ slug, onClose }: { slug: string; onClose: () => vo
   const [columns, setColumns] = useState<readonly NewColumn[]>(firstColumns);
   const [file, setFile] = useState<{ content: File; format: ImportFormat } | null>(null);
   const [error, setError] = useState<unknown>(null);
-  const [isImporting, setImporting] = useState(false);
+  const [sent, setSent] = useState<number | null>(null);
   const start = useAbort();
   const choose = async (content: File | null) => {
     setError(null);
@@ -59,8 +60,15 @@ export function CreateTable({ slug, onClose }: { slug: string; onClose: () => vo
   const finish = async () => {
     if (file) {
       const signal = start();
-      setImporting(true);
-      await importFile(slug, name, file.content, contentTypes[file.format], signal);
+      setSent(0);
+      await importFile({
+        slug,
+        table: name,
+        file: file.content,
+        format: file.format,
+        signal,
+        onProgress: setSent,
+      });
       // The person has left.
       if (signal.aborted) return;
     }
@@ -75,7 +83,9 @@ export function CreateTable({ slug, onClose }: { slug: string; onClose: () => vo
       onClose={onClose}
       isForm
       loses={
-        isImporting ? `The import of ${file?.content.name} stops, and none of its rows is stored.` : null
+        sent === null
+          ? null
+          : `The import of ${file?.content.name} stops, and none of its rows is stored. The table ${name} stays.`
       }
     >
       <div className="stack">
@@ -111,11 +121,18 @@ export function CreateTable({ slug, onClose }: { slug: string; onClose: () => vo
             Add a column
           </Button>
         </div>
+        {sent !== null && file ? (
+          <div className="stack-s" role="status">
+            <Bar value={sent} max={file.content.size} label="Sent bytes" kind="progress" />
+            <span className="faint">The table {name} exists. Its rows are being imported …</span>
+          </div>
+        ) : null}
         <RunDdl
           slug={slug}
           statements={[createTableSql(name, columns)]}
           action={file ? 'Create and import' : 'Create table'}
           problem={problemOf(name, columns)}
+          done={file ? null : `The table ${name} is created.`}
           onDone={finish}
         />
       </div>
@@ -142,15 +159,26 @@ function columnsOf(names: readonly string[], rows: readonly (string | null)[][])
   return [...firstColumns().slice(0, 1), ...found];
 }
 
-async function importFile(slug: string, table: string, file: File, contentType: string, signal: AbortSignal) {
+type Import = {
+  slug: string;
+  table: string;
+  file: File;
+  format: ImportFormat;
+  signal: AbortSignal;
+  onProgress: (sent: number) => void;
+};
+
+async function importFile({ slug, table, file, format, signal, onProgress }: Import) {
   try {
     const { row_count } = await upload<{ row_count: number }>({
       path: path`projects/${slug}/tables/${table}`,
-      ...{ file, contentType, signal, onProgress: () => {} },
+      ...{ file, contentType: contentTypes[format], signal, onProgress },
     });
-    toast.done(`${plural(row_count, 'row')} imported.`);
+    toast.done(`The table ${table} is created, with ${plural(row_count, 'row')}.`);
   } catch (problem) {
-    // The table exists. The person corrects the file or the column, and imports again.
-    if (!isAbort(problem)) toast.failed(problem);
+    if (isAbort(problem)) return;
+    // The person corrects the file or the column, and imports again.
+    toast.done(`The table ${table} is created, without rows: the import failed.`);
+    toast.failed(problem);
   }
 }

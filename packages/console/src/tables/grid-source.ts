@@ -2,7 +2,7 @@
 import type { SchemaResponse } from '@rowhouse/api';
 import type { Reference, Table } from '../api/queries.ts';
 import type { GridColumn, GridSource } from '../grid/grid.tsx';
-import type { Staged, StoredRow } from '../grid/staged.ts';
+import type { Difference, Staged, StoredRow } from '../grid/staged.ts';
 import type { Sort } from './filters.ts';
 import { isCut } from './long-values.ts';
 
@@ -32,8 +32,10 @@ export function gridSource(
   columns: readonly GridColumn[],
   rows: readonly StoredRow[],
   staged: Staged,
+  conflicts: readonly Difference[],
   hasKey: boolean,
 ): GridSource {
+  const conflicting = new Set(conflicts.map(({ key }) => key));
   return {
     columns,
     rowCount: rows.length,
@@ -53,6 +55,7 @@ export function gridSource(
     },
     rowState: (row) => {
       const key = rows[row]?.key ?? '';
+      if (conflicting.has(key)) return 'conflict';
       if (staged.inserted.has(key)) return 'new';
       if (staged.deleted.has(key)) return 'deleted';
       return staged.changed.has(key) ? 'changed' : null;

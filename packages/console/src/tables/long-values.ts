@@ -30,15 +30,22 @@ type Place = { slug: string; table: Table };
 const rowsMax = 100;
 
 /** The row as it is now, with whole values; null: it is gone. */
-export async function readWholeRow(
+export const readWholeRow = (place: Place, row: StoredRow) => readOne(place, row, []);
+
+/** The same, as the grid reads it. */
+export const readRow = (place: Place, row: StoredRow) =>
+  readOne(place, row, [['max_value_chars', String(readChars)]]);
+
+async function readOne(
   { slug, table }: Place,
   { values }: StoredRow,
+  options: [string, string][],
 ): Promise<Record<string, unknown> | null> {
   if (table.primary_key.length === 0) throw new Error('A row without a primary key cannot be read again.');
   const key = table.primary_key.map((column) =>
     filterParam({ column, operator: 'eq', value: textOf(values[column]) }),
   );
-  const query: [string, string][] = [['limit', '1'], ['numbers', 'string'], ...key];
+  const query: [string, string][] = [['limit', '1'], ['numbers', 'string'], ...options, ...key];
   const { rows } = await api.get<PageResponse>(path`projects/${slug}/tables/${tableName(table)}`, query);
   return rows[0] ?? null;
 }

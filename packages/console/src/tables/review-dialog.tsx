@@ -6,19 +6,25 @@ import { ApiError } from '../api/error.ts';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import type { Table } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
-import type { Staged } from '../grid/staged.ts';
+import type { Resolution, Staged } from '../grid/staged.ts';
 import { Button } from '../ui/button.tsx';
 import { Code } from '../ui/code.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { plural } from '../ui/format.ts';
-import { changeStatements, readableSql, type Statement } from './change-sql.ts';
+import { changeStatements, readableStatements } from './change-sql.ts';
+import { ConflictList } from './conflict-list.tsx';
+import { type Conflict, findConflicts } from './conflicts.ts';
 
 type Props = {
   slug: string;
   table: Table;
   staged: Staged;
   onClose: () => void;
+  /** Found so far, in the rows that are still staged. */
+  conflicts: readonly Conflict[];
+  onConflicts: (conflicts: readonly Conflict[]) => void;
+  onResolve: (conflicts: readonly Conflict[], resolution: Resolution) => void;
   onApplied: (count: number) => void;
 };
 
@@ -26,19 +32,32 @@ type Props = {
 const statementsMax = 1000;
 const shownMax = 100;
 
-export function ReviewDialog({ slug, table, staged, onClose, onApplied }: Props) {
+export function ReviewDialog(props: Props) {
+  const { slug, table, staged, conflicts, onConflicts, onResolve, onClose, onApplied } = props;
   const statements = useMemo(() => changeStatements(table, staged), [table, staged]);
+  const shown = useMemo(() => readableStatements(table, staged), [table, staged]);
   const { once } = useIdempotencyKey();
+  const search = useMutation({
+    mutationFn: (failedAt: number) => findConflicts({ slug, table }, staged, failedAt),
+    onSuccess: (found) => {
+      onConflicts(found);
+      apply.reset();
+    },
+  });
   const apply = useMutation({
     mutationFn: () =>
       once((options) => api.post(path`projects/${slug}/batch`, { statements, numbers: 'string' }, options)),
     onSuccess: () => onApplied(statements.length),
+    // Not awaited by the button: the conflicts replace the error when they are known.
+    onError: (error) => {
+      const failedAt = unchangedAt(error);
+      if (failedAt !== null) search.mutate(failedAt);
+    },
   });
   const { deleted, changed, inserted } = staged;
   const isTooMany = statements.length > statementsMax;
-  const text = statements.slice(0, shownMax).map((statement) => `${readableSql(statement)};`);
-  if (statements.length > shownMax)
-    text.push(`-- and ${plural(statements.length - shownMax, 'more statement')}`);
+  const text = shown.slice(0, shownMax).map((statement) => `${statement};`);
+  if (shown.length > shownMax) text.push(`-- and ${plural(shown.length - shownMax, 'more statement')}`);
   return (
     <Dialog title="Review the changes" kind="wide" onClose={onClose}>
       <div className="stack">
@@ -52,10 +71,12 @@ export function ReviewDialog({ slug, table, staged, onClose, onApplied }: Props)
             .join(', ')}
           . All of it runs as one transaction, once. If a row was changed meanwhile, nothing is applied.
         </p>
+        {conflicts.length > 0 ? <ConflictList {...{ table, staged, conflicts, onResolve }} /> : null}
+        {search.error ? <ErrorNote error={search.error} /> : null}
         {apply.error ? (
           <>
             <ErrorNote error={apply.error} />
-            <FailedStatement error={apply.error} statements={statements} />
+            <FailedStatement error={apply.error} statements={shown} />
           </>
         ) : null}
         {isTooMany ? (
@@ -64,7 +85,12 @@ export function ReviewDialog({ slug, table, staged, onClose, onApplied }: Props)
         <Code text={text.join('\n')} label="SQL" />
         <DialogActions>
           <Button onClick={onClose}>Go on editing</Button>
-          <Button kind="primary" isBusy={apply.isPending} disabled={isTooMany} onClick={() => apply.mutate()}>
+          <Button
+            kind="primary"
+            isBusy={apply.isPending || search.isPending}
+            disabled={isTooMany || conflicts.length > 0 || statements.length === 0}
+            onClick={() => apply.mutate()}
+          >
             Apply {plural(statements.length, 'change')}
           </Button>
         </DialogActions>
@@ -73,9 +99,16 @@ export function ReviewDialog({ slug, table, staged, onClose, onApplied }: Props)
   );
 }
 
-function FailedStatement({ error, statements }: { error: Error; statements: readonly Statement[] }) {
+/** Of a statement that did not change exactly one row: its index. */
+function unchangedAt(error: Error): number | null {
+  const details = error instanceof ApiError ? error.details : null;
+  if (typeof details !== 'object' || details === null) return null;
+  return 'expect_affected' in details && 'statement' in details ? Number(details.statement) : null;
+}
+
+function FailedStatement({ error, statements }: { error: Error; statements: readonly string[] }) {
   const details = error instanceof ApiError ? error.details : null;
   if (typeof details !== 'object' || details === null || !('statement' in details)) return null;
   const statement = statements[Number(details.statement)];
-  return statement ? <Code label="The change that failed" text={readableSql(statement)} /> : null;
+  return statement ? <Code label="The change that failed" text={`${statement};`} /> : null;
 }

@@ -18,11 +18,13 @@ type Props = {
   problem: string | null;
   /** What the person must agree to first, with the name of the object. */
   confirm?: string | null;
+  /** What is true then. null: `onDone` says it. */
+  done: string | null;
   onDone: () => Promise<void> | void;
 };
 
 /** The DDL of a form, always shown before it runs, in one transaction. */
-export function RunDdl({ slug, statements, action, problem, confirm = null, onDone }: Props) {
+export function RunDdl({ slug, statements, action, problem, confirm = null, done, onDone }: Props) {
   const client = useQueryClient();
   const text = statements.map((statement) => `${statement};`).join('\n');
   // The agreement is to these statements: others have to be agreed to again.
@@ -39,7 +41,7 @@ export function RunDdl({ slug, statements, action, problem, confirm = null, onDo
         ),
       ),
     onSuccess: async () => {
-      toast.done('Done.');
+      if (done !== null) toast.done(done);
       // Rows and figures are read again, too. The form does not wait for them.
       void client.invalidateQueries({ queryKey: ['project', slug] });
       await Promise.all(

@@ -69,6 +69,7 @@ export function StructureDialog({ slug, table, onClose }: Props) {
           action={label}
           problem={missing ? `Fill in “${missing}”.` : null}
           confirm={confirm?.(table, values) ?? null}
+          done={`The structure of ${tableName(table)} is changed.`}
           onDone={() => leaveFreely(leave)}
         />
       </div>

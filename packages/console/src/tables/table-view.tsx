@@ -14,7 +14,9 @@ import {
   discardAll,
   emptyHistory,
   insertRows,
+  type Resolution,
   redo,
+  resolve,
   type StoredRow,
   setCells,
   stagedOf,
@@ -30,6 +32,7 @@ import { plural } from '../ui/format.ts';
 import { useUnsaved } from '../ui/leaving.ts';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { toast } from '../ui/toast.tsx';
+import { type Conflict, findConflicts, rowAgain } from './conflicts.ts';
 import { exportTable } from './export-table.ts';
 import { gridColumns, gridSource } from './grid-source.ts';
 import { ImportDialog } from './import-dialog.tsx';
@@ -61,6 +64,14 @@ export function TableView({ slug, table, enums }: Props) {
 
   const staged = stagedOf(history);
   const pending = countOf(staged);
+  const [found, setFound] = useState<readonly Conflict[]>([]);
+  const conflicts = useMemo(
+    () =>
+      found.filter(({ key }) =>
+        [staged.changed, staged.deleted, staged.inserted].some((rows) => rows.has(key)),
+      ),
+    [found, staged],
+  );
   useUnsaved(pending > 0 ? `${plural(pending, 'unsaved change')} of ${name}.` : null, {
     survivesSearch: true,
   });
@@ -74,8 +85,8 @@ export function TableView({ slug, table, enums }: Props) {
   );
   const columns = useMemo(() => allColumns.filter(({ name }) => !hidden.has(name)), [allColumns, hidden]);
   const source = useMemo(
-    () => gridSource(columns, all, staged, table.primary_key.length > 0),
-    [columns, all, staged, table],
+    () => gridSource(columns, all, staged, conflicts, table.primary_key.length > 0),
+    [columns, all, staged, conflicts, table],
   );
   const selection = clampSelection(selected, { rows: all.length, columns: columns.length });
   const rect = rectOf(selection);
@@ -85,7 +96,8 @@ export function TableView({ slug, table, enums }: Props) {
     const cells: CellEdit[] = [];
     for (const { row, column, text, seen } of edits) {
       const stored = all[row];
-      const parsed = text === null ? { value: null } : parseText(text, column.type);
+      const example = all.find(({ values }) => (values[column.name] ?? null) !== null)?.values[column.name];
+      const parsed = text === null ? { value: null } : parseText(text, column.type, example);
       if ('problem' in parsed) return `${column.name}: ${parsed.problem}`;
       if (stored) cells.push({ row: stored, column: column.name, value: parsed.value, seen });
     }
@@ -133,6 +145,21 @@ export function TableView({ slug, table, enums }: Props) {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   const refresh = () => client.resetQueries({ queryKey: rowsKey(slug, name) });
+  /** The staged edits are compared with the rows as they are now. */
+  const refreshAll = async () => {
+    await Promise.all([refresh(), pending > 0 ? findConflicts(place, staged).then(setFound) : null]);
+  };
+  const settle = (settled: readonly Conflict[], resolution: Resolution) => {
+    setFound(found.filter((one) => !settled.includes(one)));
+    const next = settled.reduce(
+      (now, one) => resolve(now, one, resolution, rowAgain(table, stagedOf(now), one.key)),
+      history,
+    );
+    setHistory(next);
+    if (countOf(stagedOf(next)) === 0) setOpen(null);
+    // The grid shows the row as it is now.
+    void client.invalidateQueries({ queryKey: rowsKey(slug, name) });
+  };
   const focusColumn = columns[selection.focus.column];
   const focusRow = all[selection.focus.row];
 
@@ -147,11 +174,12 @@ export function TableView({ slug, table, enums }: Props) {
         onHidden={setHidden}
         isEditable={isEditable}
         pending={pending}
+        conflicts={conflicts.length}
         canUndo={canUndo(history)}
         canRedo={canRedo(history)}
         onCommand={command}
         onInsert={insert}
-        onRefresh={() => void refresh()}
+        onRefresh={() => void refreshAll().catch(toast.failed)}
         onImport={() => setOpen('import')}
         onExport={(format) => void exportTable(slug, name, address, format)}
         onAlter={isTable && isWritable ? () => setOpen('structure') : null}
@@ -242,6 +270,9 @@ export function TableView({ slug, table, enums }: Props) {
           slug={slug}
           table={table}
           staged={staged}
+          conflicts={conflicts}
+          onConflicts={setFound}
+          onResolve={settle}
           onClose={() => setOpen(null)}
           onApplied={(count) => {
             setOpen(null);

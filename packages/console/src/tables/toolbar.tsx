@@ -22,6 +22,7 @@ type Props = {
   onHidden: (hidden: ReadonlySet<string>) => void;
   isEditable: boolean;
   pending: number;
+  conflicts: number;
   canUndo: boolean;
   canRedo: boolean;
   onCommand: (command: GridCommand) => void;
@@ -102,15 +103,18 @@ export function TableToolbar(props: Props) {
           onClick={onPanel}
         />
       </div>
-      {props.pending > 0 ? <PendingBar pending={props.pending} onCommand={onCommand} /> : null}
+      {props.pending > 0 ? <PendingBar {...props} /> : null}
     </>
   );
 }
 
-function PendingBar({ pending, onCommand }: { pending: number; onCommand: (command: GridCommand) => void }) {
+function PendingBar({ pending, conflicts, onCommand }: Pick<Props, 'pending' | 'conflicts' | 'onCommand'>) {
   return (
     <div className="pending" role="status">
-      <span className="grow">{plural(pending, 'unsaved change')}</span>
+      <span className="grow">
+        {plural(pending, 'unsaved change')}
+        {conflicts > 0 ? <b>, {plural(conflicts, 'conflict')} with changes of somebody else</b> : null}
+      </span>
       <Button size="small" kind="ghost" onClick={() => onCommand('discard')}>
         Discard
       </Button>

@@ -20,13 +20,16 @@ type Props = {
   loses?: string | null;
   /** Closing does not ask: the user can easily type the input again, such as a password. */
   isBrief?: boolean;
+  /** What comes of it is shown even if the dialog is closed meanwhile: see useShownOnce. */
+  isShownLater?: boolean;
 };
 
 export function FormDialog(props: Props) {
   const { title, action, onSubmit, onClose, children, error, more, loses = null } = props;
   const { isBusy = false, isReady = true, isDanger = false, isBrief = false } = props;
+  const goesOn = isBusy && (props.isShownLater ?? false);
   return (
-    <Dialog title={title} onClose={onClose} isForm={!isBrief} loses={loses}>
+    <Dialog title={title} onClose={onClose} isForm={!isBrief && !goesOn} loses={loses}>
       <form
         className="stack"
         onSubmit={(event) => {

@@ -8,6 +8,7 @@ import { ask } from './ask.ts';
 type Loss = { what: string; survivesSearch: boolean };
 
 const losses = new Set<Loss>();
+const held = new Set<Loss>();
 let isFree = false;
 /** The address of the screen that is shown. */
 let shown = location.href;
@@ -28,7 +29,18 @@ export function useUnsaved(what: string | null, { survivesSearch = false } = {})
 
 /** For actions that leave the screen without a new address, such as signing out. */
 export function mayLeave(): Promise<boolean> {
-  return askAbout([...losses]);
+  return askAbout([...losses, ...held]);
+}
+
+/** Work that no screen interrupts, but closing the tab or signing out does. Returns what ends it. */
+export function holdTab(what: string): () => void {
+  const loss = { what, survivesSearch: true };
+  held.add(loss);
+  addEventListener('beforeunload', refuseHeld);
+  return () => {
+    held.delete(loss);
+    if (held.size === 0) removeEventListener('beforeunload', refuseHeld);
+  };
 }
 
 /** The person has agreed already, or everything is saved. */
@@ -99,3 +111,6 @@ async function askAbout(lost: readonly Loss[]): Promise<boolean> {
 function refuse(event: BeforeUnloadEvent) {
   event.preventDefault();
 }
+
+/** Not the same function: each is removed by itself. */
+const refuseHeld = (event: BeforeUnloadEvent) => refuse(event);
