@@ -47,6 +47,7 @@ import type { Address } from './postgres/database.ts';
 import type { PublicAddress } from './postgres-proxy/public-address.ts';
 import { openLogins } from './projects/logins.ts';
 import { openUpgrades } from './projects/upgrade.ts';
+import { openDistrustedTables } from './query/distrusted-tables.ts';
 import { stopSession } from './query/exchange/statement-deadline.ts';
 import { openInsertBounds } from './query/insert-bounds.ts';
 import { ask } from './query/look-up.ts';
@@ -183,8 +184,10 @@ export async function openService(options: Options): Promise<Service> {
     ...{ control, servers, feed, findDatabase, isDiskLow: disk.isLow, onError },
     ownPids: sessions.pidsOf,
   });
-  const insertBounds = openInsertBounds((project, text, params) =>
-    ask({ sessions, profiles }, project, text, params, { readOnly: true }),
+  const distrusted = openDistrustedTables({ control, servers, pidsOf: sessions.pidsOf }, log);
+  const insertBounds = openInsertBounds(
+    (project, text, params) => ask({ sessions, profiles }, project, text, params, { readOnly: true }),
+    distrusted,
   );
   const imports = openImports({ control, servers, jobs, headroom, disk, limits, onError }, options.imports);
   const relief = options.disk
@@ -339,7 +342,7 @@ export async function openService(options: Options): Promise<Service> {
   const ownServerGauges = keeper ? serverBackupGauges(keeper, now) : {};
   return {
     deps,
-    gauges: { ...serviceGauges({ control, servers, sessions, hashing, disk }), ...ownGauges },
+    gauges: { ...serviceGauges({ control, servers, sessions, hashing, disk, distrusted }), ...ownGauges },
     serverGauges: { ...serverGauges(servers, sessions), ...ownServerGauges },
     counters: serviceCounters({ refusals: refusals.counts, traces: traces.counts }),
     backgroundGauges: ownGauges,

@@ -4,7 +4,14 @@ import pg from 'pg';
 import { expect } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { findBoundedInsert } from '../src/query/statement/bounded-insert.ts';
-import { boundOf, bytesOfParams, insertFacts, readFacts } from '../src/query/statement/insert-growth.ts';
+import { slackOf } from '../src/query/statement/growth-check.ts';
+import {
+  boundOf,
+  bytesOfParams,
+  insertFacts,
+  mostOf,
+  readFacts,
+} from '../src/query/statement/insert-growth.ts';
 import type { Node } from '../src/query/statement/references.ts';
 import { address } from './helpers.ts';
 import { preparation, randomInsert, randomTable } from './insert-cases.ts';
@@ -57,7 +64,9 @@ async function attackTable(
   const oid = (await client.query("select 'public.t'::regclass::oid as oid")).rows[0].oid;
   const measure = async () =>
     Number((await client.query({ name: 'size', text: sizeText, values: [oid] })).rows[0].bytes);
-  let size = await measure();
+  const before = await measure();
+  let size = before;
+  let bounds = 0;
   for (let n = 0; n < perTable; n++) {
     const { text, params } = randomInsert(random, table);
     const insert = findBoundedInsert(parsed(text));
@@ -70,12 +79,15 @@ async function attackTable(
     if (!isDone) attacked.failed++;
     const now = await measure();
     const bound = boundOf(facts, insert, bytesOfParams(params));
-    // An index that is still small splits its root, which the budget does not count for each insert.
-    const roots = (facts.narrowIndexes + 1) * 8192 * 2;
+    const slack = slackOf(facts.narrowIndexes + facts.wideIndexes);
     const told = { seed, table: table.statements, text: text.slice(0, 2000), params, facts };
-    expect(now - size, JSON.stringify(told)).toBeLessThanOrEqual(bound + roots);
+    expect(now - size, JSON.stringify(told)).toBeLessThanOrEqual(mostOf(facts, insert, bound) + slack);
+    bounds += bound;
     size = now;
   }
+  // What the budget sets aside (quotas/budget.ts).
+  const aside = size / 16 + 2 ** 19;
+  expect(size - before, JSON.stringify({ seed, table })).toBeLessThanOrEqual(bounds + aside);
 }
 
 function parsed(text: string): Node {

@@ -12,6 +12,7 @@ import type { Fleet, Member } from '../fleet/fleet.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { PostgresProxy } from '../postgres-proxy/proxy.ts';
 import { findOutdated } from '../projects/upgrade.ts';
+import type { DistrustedTables } from '../query/distrusted-tables.ts';
 import type { ProjectSessions } from '../query/sessions/project-sessions.ts';
 import { readStorageTotals, type StorageTotals } from '../quotas/sizes.ts';
 import type { Hashing } from '../users/hashing.ts';
@@ -24,19 +25,25 @@ type GaugeDeps = {
   sessions: ProjectSessions;
   hashing: Hashing;
   disk: DiskWatch;
+  distrusted: DistrustedTables;
 };
 
 /** Shorter than the time that the registry waits for a value: 0 is reported, not NaN. */
 const postgresUpMs = 1_500;
 
 /** What every process that answers requests can read. */
-export function serviceGauges({ control, servers, sessions, hashing, disk }: GaugeDeps): Gauges {
+export function serviceGauges({ control, servers, sessions, hashing, disk, distrusted }: GaugeDeps): Gauges {
   return {
     ...controlGauges(control, servers),
     ...storageGauges(control),
     ...sessionGauges(sessions),
     ...hashingGauges(hashing),
     ...diskGauges(disk),
+    rowhouse_insert_bounds_exceeded: {
+      help: 'Tables that grew by more than the bound of their inserts, since the start. Must stay 0.',
+      isOwn: true,
+      read: () => distrusted.found(),
+    },
   };
 }
 

@@ -2,25 +2,38 @@
 // until they are known, it runs like any other.
 import { LRUCache } from 'lru-cache';
 import type { ProjectLogin } from '../engine/provision.ts';
+import type { DistrustedTables } from './distrusted-tables.ts';
 import type { BoundedInsert } from './statement/bounded-insert.ts';
 import {
   boundOf,
   bytesOfParams,
   type InsertFacts,
+  type InsertGuard,
   insertFacts,
+  mostOf,
   readFacts,
 } from './statement/insert-growth.ts';
 
 export type InsertBounds = {
-  /** null: unknown. `guard`: a statement that has to succeed after the insert, in the same transaction. */
-  find(
-    project: ProjectLogin,
-    insert: BoundedInsert,
-    params: readonly unknown[],
-  ): Readonly<{ bytes: number; guard: string }> | null;
+  /** null: unknown. */
+  find(project: ProjectLogin, insert: BoundedInsert, params: readonly unknown[]): Bound | null;
   /** The guard failed: the table has changed, so its facts are read again. */
   doubt(projectId: string, insert: BoundedInsert): void;
+  /**
+   * The table grew by more than its inserts could add. If nothing else was there, the bound is wrong, and the table never has one
+   * again. `isAlone`: no other statement of this process was.
+   */
+  suspect(project: ProjectLogin, insert: BoundedInsert, isAlone: boolean): void;
 };
+
+export type Bound = Readonly<{
+  insert: BoundedInsert;
+  /** What it takes from the budget. */
+  bytes: number;
+  /** What its table can grow by. */
+  most: number;
+  guard: InsertGuard;
+}>;
 
 /** `facts` null: the table does not qualify, or the catalog has not answered yet. */
 type Known = { facts: InsertFacts | null; askedAt: number };
@@ -31,7 +44,7 @@ const doubtMs = 1_000;
 
 type Ask = (project: ProjectLogin, text: string, params: string[]) => Promise<string | null>;
 
-export function openInsertBounds(ask: Ask): InsertBounds {
+export function openInsertBounds(ask: Ask, distrusted: DistrustedTables): InsertBounds {
   const projects = new LRUCache<string, LRUCache<string, Known>>({ max: 2_000 });
   const tablesOf = (projectId: string) => {
     const found = projects.get(projectId);
@@ -40,11 +53,15 @@ export function openInsertBounds(ask: Ask): InsertBounds {
     projects.set(projectId, made);
     return made;
   };
+  const read = async (project: ProjectLogin, relation: string): Promise<InsertFacts | null> => {
+    const facts = readFacts(await ask(project, insertFacts, [relation]));
+    return facts && !(await distrusted.has(project.id, facts.oid)) ? facts : null;
+  };
   const learn = (project: ProjectLogin, known: Known, relation: string) => {
     known.askedAt = performance.now();
-    ask(project, insertFacts, [relation])
-      .then((answer) => {
-        known.facts = readFacts(answer);
+    read(project, relation)
+      .then((facts) => {
+        known.facts = facts;
       })
       .catch(() => {
         known.facts = null;
@@ -60,13 +77,24 @@ export function openInsertBounds(ask: Ask): InsertBounds {
       }
       if (performance.now() - known.askedAt > askAgainMs) learn(project, known, insert.relation);
       const { facts } = known;
-      return facts && { bytes: boundOf(facts, insert, bytesOfParams(params)), guard: facts.guard };
+      if (!facts) return null;
+      const bytes = boundOf(facts, insert, bytesOfParams(params));
+      return { insert, bytes, most: mostOf(facts, insert, bytes), guard: facts.guard };
     },
     doubt: (projectId, { relation }) => {
       const known = projects.get(projectId)?.get(relation);
       if (!known || performance.now() - known.askedAt < doubtMs) return;
       known.facts = null;
       known.askedAt = Number.NEGATIVE_INFINITY;
+    },
+    suspect: (project, { relation }, isAlone) => {
+      const known = projects.get(project.id)?.get(relation);
+      const facts = known?.facts;
+      // Another member of its group was first.
+      if (!known || !facts) return;
+      known.facts = null;
+      known.askedAt = performance.now();
+      if (isAlone) distrusted.judge(project, relation, facts);
     },
   };
 }

@@ -36,7 +36,7 @@ import { passGate, type Supervise, withSession } from './sessions/exclusive.ts';
 import type { ProjectSessions } from './sessions/project-sessions.ts';
 import type { QueryInput, StatementRequest } from './sessions/request.ts';
 import { distrust, isPlain, type StatementProfiles } from './sessions/statement-profiles.ts';
-import { canGroup, type GroupCommit } from './sharing/group-commit.ts';
+import { canGroup, type Entry, type GroupCommit } from './sharing/group-commit.ts';
 import { canPipeline, type Pipelines } from './sharing/pipelines.ts';
 import { atStandby, checkStandby, unlessOutdated } from './standby-reads.ts';
 import type { Parser } from './statement/parser.ts';
@@ -65,6 +65,7 @@ export type CompiledQuery = Readonly<{
 
 /** A statement with less time than this does not queue behind others. */
 const sharedTimeoutMs = 1_000;
+const unrefused = { isStopped: false, isOutdated: false, hasOutgrown: false };
 const queryForm = formOf('{"ok":true,');
 
 /** SQL from a caller. Gives the whole answer, or null if it was streamed to the reader. */
@@ -190,8 +191,9 @@ function boundOf(
   { admission, insertBounds }: QueryDeps,
   { project, profile, statement, input }: StatementRequest,
 ) {
-  if (statement.insert === null || !canGroup(profile) || !admission.headroom.isNear(project.id)) return null;
-  return insertBounds.find(project, statement.insert, input.params);
+  const { insert } = statement;
+  if (insert === null || !canGroup(profile) || !admission.headroom.isNear(project.id)) return null;
+  return insertBounds.find(project, insert, input.params);
 }
 
 /**
@@ -201,18 +203,19 @@ function boundOf(
 async function inBudget(
   { admission, groupCommit, insertBounds }: QueryDeps,
   request: StatementRequest,
-  { bytes, guard }: NonNullable<ReturnType<typeof boundOf>>,
+  { insert, bytes, most, guard }: NonNullable<ReturnType<typeof boundOf>>,
 ): Promise<Buffer | 'outdated' | null> {
-  const { project, statement } = request;
+  const { project } = request;
   // Writers take turns, and admission makes it wait for its own.
   if (admission.writerQueue.isClosed(project.id)) return null;
   const budget = admission.headroom.grant(project.id, bytes);
   if (!budget) return null;
   try {
-    const entry = { request, measure: null, guard, isStopped: false, isOutdated: false };
+    const entry: Entry = { request, measure: null, guard, most, ...unrefused };
     const answer = await groupCommit.join(project, entry);
-    if (!entry.isOutdated) return answer;
-    if (statement.insert) insertBounds.doubt(project.id, statement.insert);
+    if (!entry.isOutdated && !entry.hasOutgrown) return answer;
+    if (entry.hasOutgrown) insertBounds.suspect(project, insert, budget.isCalm);
+    else insertBounds.doubt(project.id, insert);
     return 'outdated';
   } finally {
     budget.endGrant(bytes);
@@ -226,7 +229,7 @@ async function inGroup(
   measure: Measure | null,
   supervise: Supervise,
 ): Promise<Buffer | null> {
-  const entry = { request, measure, guard: null, isStopped: false, isOutdated: false };
+  const entry: Entry = { request, measure, guard: null, most: 0, ...unrefused };
   const endSupervision = supervise(() => {
     entry.isStopped = true;
     groupCommit.halt(request.project.id);

@@ -93,11 +93,16 @@ export class Budget {
    */
   take(bound: number, ceiling: number, now: number): boolean {
     this.askedAt = now;
-    if (this.changesThen !== this.changes || this.running > 0 || now - this.at > maxAgeMs) return false;
+    if (!this.isCalm || now - this.at > maxAgeMs) return false;
     if (this.total - this.base + bound > this.roomBelow(ceiling)) return false;
     this.begin(bound);
     this.granted += bound;
     return true;
+  }
+
+  /** Whether no other statement of this process has been running since the last measurement. */
+  get isCalm(): boolean {
+    return this.running === 0 && this.changesThen === this.changes;
   }
 
   /** Whether it is time to measure again. */

@@ -51,7 +51,7 @@ export type Headroom = {
    * Lets an insert that adds at most `bound` bytes run without a size check: call `endGrant` when it has ended. null: it needs
    * the check.
    */
-  grant(projectId: string, bound: number): Pick<Budget, 'endGrant'> | null;
+  grant(projectId: string, bound: number): Pick<Budget, 'endGrant' | 'isCalm'> | null;
   /** The most that inserts with a grant can still add. */
   pending(projectId: string): number;
   /** The error for a refused statement, with the size as it is now. */

@@ -5,7 +5,7 @@
 //
 //   waiting   while a group is on its way, or until the end of this turn of the event loop. At most `maxWaiting`
 //   started   the next group takes as many as it can: up to `maxMembers`, `maxGroupBytes`, and about `maxGroupMs` by what
-//             earlier groups took. All are written at once: Parse, Bind, Execute for each, then the members' guards and
+//             earlier groups took. All are written at once: Parse, Bind, Execute for each, around them the members' guards, and
 //             the size check of the strictest one, then one Sync. PostgreSQL runs that as one transaction
 //   committed nobody is answered before the commit. Then each member gets its own answer
 //   declined  the answer is null: nothing of the insert has happened, and run.ts runs it in an exclusive session. This is
@@ -115,6 +115,7 @@ class ProjectGroups {
     const { waiting } = this;
     let taken = 0;
     let ms = 0;
+    group.writeNotes(waiting, maxMembers);
     while (taken < waiting.length && session.out.length < maxGroupBytes && ms < maxGroupMs) {
       const member = waiting[taken++] as Member;
       const { usualMs = 0, sharedMs = 0 } = member.entry?.request.profile ?? {};

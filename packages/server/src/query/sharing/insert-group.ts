@@ -6,20 +6,26 @@ import type { ServerError } from '../../postgres/server-error.ts';
 import { type Receiver, type Session, TooLargeError } from '../../postgres/session.ts';
 import { type Measure, strictest } from '../admission.ts';
 import type { Exchange } from '../exchange/exchange.ts';
+import { saysOverLimit } from '../exchange/failures.ts';
 import type { HeldAnswer } from '../exchange/held-answer.ts';
 import type { StatementRequest } from '../sessions/request.ts';
 import { isPlain, noteDuration } from '../sessions/statement-profiles.ts';
+import type { InsertGuard } from '../statement/insert-growth.ts';
 
 export type Entry = {
   readonly request: StatementRequest;
   /** How the size has to be checked before the commit; null: it need not be. */
   readonly measure: Measure | null;
-  /** A statement that has to succeed after it, in the same transaction; null: none. */
-  readonly guard: string | null;
+  /** What has to hold in its transaction; null: nothing. */
+  readonly guard: InsertGuard | null;
+  /** With a guard: the most that it can add, in bytes. */
+  readonly most: number;
   /** The project has outgrown what it may without a size check. */
   isStopped: boolean;
   /** The guard refused the group: what it stands for has changed. */
   isOutdated: boolean;
+  /** The group was refused because its table had grown by more than all its members could add. */
+  hasOutgrown: boolean;
 };
 
 /** A group that takes longer is cancelled. */
@@ -39,6 +45,8 @@ export type Member = {
   reject: ((error: Error) => void) | null;
 };
 
+type Own = Readonly<{ text: string; prepared: PreparedStatement }>;
+
 export class Group implements Receiver {
   readonly members: Member[] = [];
   /** Texts that this group parses, so that two members with the same text parse it once. */
@@ -47,9 +55,15 @@ export class Group implements Receiver {
   sentAt = 0;
   /** The strictest of the members'. */
   measure: Measure | null = null;
-  /** Those of all members. */
-  readonly guards = new Set<string>();
-  private readonly sentGuards: [text: string, prepared: PreparedStatement][] = [];
+  /** The texts of all guards: members can know different versions of a table. */
+  private readonly guards = new Set<string>();
+  /** By the text of a growth check: what its members can add. */
+  private readonly mosts = new Map<string, number>();
+  /** It has members without a guard, whose growth has no bound. */
+  private hasUnbounded = false;
+  /** The group's own statements: before the first member, and after the last. */
+  private readonly preceding: Own[] = [];
+  private readonly following: Own[] = [];
   haltedAt: number | null = null;
   readonly session: Session;
   /** When PostgreSQL had answered everything before it. */
@@ -64,24 +78,50 @@ export class Group implements Receiver {
     this.onEnd = onEnd;
   }
 
-  add(member: Member, { request: { reader, input }, measure, guard }: Entry): void {
+  /** Before the first member. The members will be among the first `count` of those that wait. */
+  writeNotes(waiting: readonly Member[], count: number): void {
+    const texts = new Set<string>();
+    for (let n = 0; n < waiting.length && n < count; n++) {
+      const guard = waiting[n]?.entry?.guard;
+      if (guard) texts.add(guard.growth.before);
+    }
+    for (const text of texts) this.preceding.push(this.write(text, []));
+    this.turn = -this.preceding.length;
+  }
+
+  add(member: Member, { request: { reader, input }, measure, guard, most }: Entry): void {
     reader.mayHaveChanged = true;
     this.members.push(member);
     this.endsAt = Math.min(this.endsAt, reader.startedAt + input.timeoutMs);
     if (measure) this.measure = this.measure ? strictest(this.measure, measure) : measure;
-    if (guard) this.guards.add(guard);
+    if (!guard) {
+      this.hasUnbounded = true;
+      return;
+    }
+    this.guards.add(guard.unchanged);
+    const { after } = guard.growth;
+    this.mosts.set(after, (this.mosts.get(after) ?? 0) + most);
   }
 
   /** After the last member. */
   writeGuards(): void {
+    for (const text of this.guards) this.following.push(this.write(text, []));
+    // Then the size check decides.
+    if (this.hasUnbounded) return;
+    for (const [text, most] of this.mosts) this.following.push(this.write(text, [String(Math.ceil(most))]));
+  }
+
+  private takeOwn(): Own[] {
+    return [...this.preceding.splice(0), ...this.following.splice(0)];
+  }
+
+  private write(text: string, parameters: readonly string[]): Own {
     const { statements, out } = this.session;
-    for (const text of this.guards) {
-      const known = statements.get(text);
-      const prepared = known ?? newStatement();
-      if (!known) out.parse(prepared.name, text);
-      out.bind(prepared.name, []).execute(0);
-      this.sentGuards.push([text, prepared]);
-    }
+    const known = statements.get(text);
+    const prepared = known ?? newStatement();
+    if (!known) out.parse(prepared.name, text);
+    out.bind(prepared.name, parameters).execute(0);
+    return { text, prepared };
   }
 
   get isHalted(): boolean {
@@ -166,17 +206,19 @@ export class Group implements Receiver {
     this.hasFailed ||= !isUnknown;
     this.current?.error(error);
     this.current?.unprepare();
-    if (!this.isHalted) this.noteGuard(this.sentGuards[this.turn - this.members.length]?.[0]);
+    if (!this.isHalted) this.noteGuard(this.following[this.turn - this.members.length]?.text, error);
     // Whether they were parsed before the failure is not known: closing an unknown one does no harm.
-    for (const [text, prepared] of this.sentGuards) this.session.statements.close(text, prepared);
-    this.sentGuards.length = 0;
+    for (const { text, prepared } of this.takeOwn()) this.session.statements.close(text, prepared);
     this.blame(this.members[this.turn]);
   }
 
-  /** `failed`: the guard that PostgreSQL was at. A cancel or another failure says nothing about the others. */
-  private noteGuard(failed: string | undefined): void {
+  /** `failed`: the statement that PostgreSQL was at. A cancel or another failure says nothing about the others. */
+  private noteGuard(failed: string | undefined, error: ServerError): void {
     if (failed === undefined) return;
-    for (const { entry } of this.members) if (entry?.guard === failed) entry.isOutdated = true;
+    for (const { entry } of this.members) {
+      if (entry?.guard?.unchanged === failed) entry.isOutdated = true;
+      if (entry?.guard?.growth.after === failed && saysOverLimit(error)) entry.hasOutgrown = true;
+    }
   }
 
   /** Undefined: it happened after the last member, or at an unknown point, so any member can have caused it. */
@@ -188,7 +230,7 @@ export class Group implements Receiver {
   ready(): void {
     if (this.isHalted) this.blame(undefined);
     else if (!this.hasFailed) this.noteShares();
-    for (const [text, prepared] of this.sentGuards) this.session.statements.keep(text, prepared);
+    for (const { text, prepared } of this.takeOwn()) this.session.statements.keep(text, prepared);
     this.onEnd(this);
     this.settle(this.hasFailed ? () => null : answerOf);
   }

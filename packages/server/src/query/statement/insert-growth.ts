@@ -11,13 +11,16 @@
 //
 // The facts are as of the version of the table, and of tables that its foreign keys reference. `guard` is a statement that fails
 // once one of them has another version. It runs after the insert in the same transaction: the insert's locks keep the tables as
-// they are from then on.
+// they are from then on. The bound has a wall behind it: growth-check.ts.
 import type { BoundedInsert } from './bounded-insert.ts';
+import { type GrowthCheck, growthCheckOf } from './growth-check.ts';
 import { codeInChosen } from './reachable-code.ts';
 import { isFixed, valueBytes } from './value-bytes.ts';
 
 export type InsertFacts = Readonly<{
-  guard: string;
+  /** Of its table. */
+  oid: number;
+  guard: InsertGuard;
   columns: number;
   /** For each row, whatever its values are: what a value takes beside its text, and defaults. */
   fixedBytes: number;
@@ -26,6 +29,14 @@ export type InsertFacts = Readonly<{
   hasToast: boolean;
   narrowIndexes: number;
   wideIndexes: number;
+}>;
+
+/** Statements around a group of inserts into one table, in the same transaction. */
+export type InsertGuard = Readonly<{
+  /** After them: fails once the facts are outdated. */
+  unchanged: string;
+  /** Before and after them: fails if the files of the table have grown by more than a parameter (growth-check.ts). */
+  growth: GrowthCheck;
 }>;
 
 const page = 8192;
@@ -50,6 +61,14 @@ export function boundOf(
   return rows * perRow + Math.ceil(toastPages) * page;
 }
 
+/**
+ * The most that the files of the table can grow. Unlike the bound, which leaves inner pages of indexes to the budget, it holds
+ * for each insert by itself: one of a narrow index and its root can split as well.
+ */
+export function mostOf({ narrowIndexes }: InsertFacts, { rows }: BoundedInsert, bound: number): number {
+  return bound + rows * narrowIndexes * 2 * page;
+}
+
 /** The bytes of a request's parameters as PostgreSQL gets them, or more. */
 export function bytesOfParams(params: readonly unknown[]): number {
   let bytes = 0;
@@ -70,10 +89,18 @@ function textLength(value: object): number {
 
 export function readFacts(answer: string | null): InsertFacts | null {
   if (answer === null) return null;
-  const { tables, ...facts } = JSON.parse(answer) as Omit<InsertFacts, 'guard'> & { tables: TableVersion[] };
-  return { ...facts, guard: guardOf(tables) };
+  const { tables, indexes, ...facts } = JSON.parse(answer) as Read;
+  const [{ oid }] = tables;
+  const guard = { unchanged: guardOf(tables), growth: growthCheckOf(oid, indexes) };
+  return { ...facts, oid, guard };
 }
 
+type Read = Omit<InsertFacts, 'guard' | 'oid'> & {
+  /** The first is the table itself. */
+  tables: [TableVersion, ...TableVersion[]];
+  /** Their oids. */
+  indexes: number[];
+};
 type TableVersion = { name: string; oid: number; version: string };
 
 /** The planner evaluates the checks, and again once one of the tables has changed. The statement reads no row. */
@@ -149,6 +176,7 @@ export const insertFacts = `
       select coalesce(pg_catalog.sum(64 operator(pg_catalog.+) pg_catalog.length(expression)), 0) from defaults),
     'factor', (select coalesce(pg_catalog.max(factor), 0) from kept),
     'hasToast', class.reltoastrelid operator(pg_catalog.<>) 0,
+    'indexes', (select coalesce(pg_catalog.json_agg(indexrelid::pg_catalog.int8), '[]') from maintained),
     'narrowIndexes', (select pg_catalog.count(*) from maintained where is_narrow),
     'wideIndexes', (select pg_catalog.count(*) from maintained where not is_narrow)
   )::pg_catalog.text
