@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { linkToSend } from './shared-link.tsx';
+import { linkToSend } from './link-to-send.ts';
 
 const here = { origin: 'http://127.0.0.1:8765', hostname: '127.0.0.1' };
 const there = { origin: 'https://db.example.com', hostname: 'db.example.com' };
