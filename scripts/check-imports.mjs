@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
  * entry applies.
  */
 const order = [
-  ['backup-url', 'check', 'database-url', 'loopback'],
+  ['backup-url', 'check', 'database-url', 'loopback', 'security-fixes'],
   [
     ...['errors', 'config', 'version', 'memory-budget', 'cache-size', 'pause', 'later', 'account-turns'],
     ...['timeout-signal', 'stall-watch'],
@@ -52,6 +52,7 @@ const order = [
   ['http/console'],
   ['service', 'workers'],
   ['app'],
+  ['doctor-security-fixes'],
   ['doctor-huge-pages', 'doctor-projects', 'doctor-servers'],
   ['doctor', 'master-key', 'restore', 'adopt', 'health', 'mcp-stdio'],
   ['start-output'],

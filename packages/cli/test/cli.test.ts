@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { lackedByPostgres, remedyOf } from '../../server/src/security-fixes.ts';
 import { until } from '../../server/test/helpers.ts';
 import {
   cleanUp,
@@ -303,6 +304,14 @@ describe('the command line with a running service', () => {
     expect([unknown.status, unknown.err]).toEqual([2, expect.stringContaining('projects')]);
   });
 
+  it('the start says which security fixes its PostgreSQL lacks, and what to do', () => {
+    const [, version = ''] = /on PostgreSQL (\S+)/.exec(service.output()) ?? [];
+    const lacked = lackedByPostgres(version);
+    expect(version).not.toBe('');
+    expect(service.output().includes('lacks the security fixes of')).toBe(lacked !== null);
+    if (lacked) expect(service.output()).toContain(`To fix it: ${remedyOf(lacked, true)}`);
+  });
+
   it('doctor recognises the running service', () => {
     const { status, out } = run(['doctor', '--data', data, '--port', new URL(service.url).port]);
     expect(out).toMatch(/ok +service +running on this data folder/);
@@ -377,6 +386,19 @@ describe('doctor', () => {
     expect(checks.filter(({ state }) => state === 'problem')).toEqual([]);
     expect(status).toBe(0);
     expect(spawnSync('ls', [folder]).status).not.toBe(0);
+  });
+
+  it('says which security fixes the running PostgreSQL and Node.js lack', async () => {
+    const { checks } = check({}, '--data', newDataFolder(), '--port', String(await freePort()));
+    const fixes = checks.filter((one) => one.check === 'security fixes');
+    expect(fixes.map(({ found }) => found)).toEqual([
+      expect.stringContaining(`Node.js ${process.versions.node} `),
+      expect.stringMatching(
+        /^PostgreSQL \d+\.\d+ (?:lacks the security fixes of|has all that were known on)/,
+      ),
+    ]);
+    for (const { state, todo } of fixes)
+      expect([state, todo !== undefined]).toEqual([state, state === 'warning']);
   });
 
   it('says where backups are, and warns while they are off or on the disk of the data', async () => {

@@ -2,6 +2,7 @@
 import { type Check, ok, warning } from './check.ts';
 import type { Config } from './config.ts';
 import { openControl } from './control/control.ts';
+import { checkServerFixes } from './doctor-security-fixes.ts';
 import { embeddedAddress } from './engine/embedded.ts';
 import { checkExternal, findOpenGuards, parseDatabaseUrl } from './engine/external.ts';
 import { inspectInstallation } from './engine/master-key-fit.ts';
@@ -78,6 +79,7 @@ export async function checkServer({ config }: Pick<Installation, 'config'>): Pro
     const findings = await findOpenGuards(database, address);
     return [
       ok('PostgreSQL', `${hostNames(address).join(', ')} is usable`),
+      await checkServerFixes('security fixes', database),
       ...findings.map(({ missing, risk, remedy }) =>
         warning('guard', `missing: ${missing}; ${risk}`, remedy),
       ),

@@ -6,6 +6,7 @@ import type { Check } from './check.ts';
 import type { Config } from './config.ts';
 import { openControl } from './control/control.ts';
 import { peekSetting } from './control/settings.ts';
+import { checkServerFixes } from './doctor-security-fixes.ts';
 import { clusterFolderOf, embeddedAddress } from './engine/embedded.ts';
 import { checkExternal, findOpenGuards, parseDatabaseUrl } from './engine/external.ts';
 import { inspectInstallation } from './engine/master-key-fit.ts';
@@ -82,7 +83,7 @@ async function examineServer(
     const backups = await examineServerBackups(config, address, installation);
     return [
       { check, state: 'ok', found },
-      ...(await guardsOf(check, address)),
+      ...(await shortcomingsOf(check, address)),
       ...backups.map((finding) => ({ check, ...finding })),
     ];
   } catch (error) {
@@ -95,13 +96,15 @@ async function examineServer(
   }
 }
 
-async function guardsOf(check: string, address: Address): Promise<Check[]> {
+async function shortcomingsOf(check: string, address: Address): Promise<Check[]> {
   const database = openDatabase(address, { max: 1 });
   try {
+    const fixes = await checkServerFixes(check, database);
     const findings = await findOpenGuards(database, address);
-    return findings.map(({ missing, risk, remedy }) => {
+    const guards = findings.map(({ missing, risk, remedy }) => {
       return { check, state: 'warning' as const, found: `missing: ${missing}; ${risk}`, todo: remedy };
     });
+    return fixes.state === 'ok' ? guards : [fixes, ...guards];
   } finally {
     await database.end();
   }

@@ -8,6 +8,7 @@ import { type Check, ok, problem, warning } from './check.ts';
 import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { checkHugePages } from './doctor-huge-pages.ts';
 import { checkProjects, checkServer } from './doctor-projects.ts';
+import { checkEmbeddedFixes, checkNodeFixes } from './doctor-security-fixes.ts';
 import { examineServers } from './doctor-servers.ts';
 import { binariesPackage, findBinaries, missingLinks, probeBinaries } from './engine/binaries.ts';
 import { findCopied, findOwner } from './engine/data-folder.ts';
@@ -48,6 +49,7 @@ const examinations: Examination[] = [
   { check: 'service', look: checkService, inside: true },
   { check: 'account', look: checkAccount, inside: true, only: 'embedded' },
   { check: 'PostgreSQL', look: checkPrograms, inside: true, only: 'embedded' },
+  { check: 'security fixes', look: checkEmbeddedFixes, inside: true, only: 'embedded' },
   { check: 'cluster', look: checkCluster, inside: true, only: 'embedded' },
   { check: 'left over', look: checkLeftOver, inside: true, only: 'embedded' },
   { check: 'projects', look: checkProjects, inside: true, only: 'embedded' },
@@ -66,7 +68,7 @@ async function examine(): Promise<Check[]> {
     owner: findOwner(config.dataFolder),
   };
   const kind = config.databaseUrl ? 'external' : 'embedded';
-  const found: Check[] = [ok('version', `Rowhouse ${version}`), checkNode(), ...checks];
+  const found: Check[] = [ok('version', `Rowhouse ${version}`), checkNode(), checkNodeFixes(), ...checks];
   for (const { check, look, only, inside } of examinations) {
     if (only && only !== kind) continue;
     if (inside && found.some((other) => other.check === 'data folder' && other.state === 'problem')) continue;

@@ -9,6 +9,7 @@ import { hostNames } from './fleet/rows.ts';
 import { createLink, linkMinutes } from './people/links.ts';
 import { MigrationError } from './postgres/migrations.ts';
 import { isPublicHostMissing, publicAddress } from './postgres-proxy/public-address.ts';
+import { lackedByNode, lackedByPostgres, nodeRemedy, remedyOf } from './security-fixes.ts';
 import type { Service } from './service.ts';
 import { version } from './version.ts';
 
@@ -71,10 +72,24 @@ export async function greet(
     say(`  disk         only ${free} MB free, less than the reserve of ${reserve} MB: projects cannot grow.`);
     say('               To fix it: free disk space, or lower ROWHOUSE_DISK_RESERVE_MB.');
   }
+  for (const [found, remedy] of missingFixes(server.version, embedded !== null)) {
+    say(`  warning      ${found}.`);
+    say(`               To fix it: ${remedy}`);
+  }
   for (const { missing, risk, remedy } of server.findings) {
     say(`  warning      missing: ${missing}. Risk: ${risk}.`);
     say(`               To fix it: ${remedy}`);
   }
+}
+
+/** What the versions that run lack of the security fixes that this release knows. */
+function missingFixes(version: string, isEmbedded: boolean): [found: string, remedy: string][] {
+  const postgres = lackedByPostgres(version);
+  const node = lackedByNode(process.versions.node, Date.now());
+  return [
+    ...(postgres ? [[postgres.found, remedyOf(postgres, isEmbedded)] as [string, string]] : []),
+    ...(node ? [[node.found, nodeRemedy] as [string, string]] : []),
+  ];
 }
 
 /**

@@ -15,6 +15,7 @@ import { findOutdated } from '../projects/upgrade.ts';
 import type { DistrustedTables } from '../query/distrusted-tables.ts';
 import type { ProjectSessions } from '../query/sessions/project-sessions.ts';
 import { readStorageTotals, type StorageTotals } from '../quotas/sizes.ts';
+import { lackedByPostgres } from '../security-fixes.ts';
 import type { Hashing } from '../users/hashing.ts';
 import type { Counters, Gauges, LabelledGauges } from './registry.ts';
 import { sparingly } from './sparingly.ts';
@@ -194,6 +195,10 @@ export function serverGauges(servers: Fleet, sessions: ProjectSessions): Labelle
   });
   return {
     rowhouse_server_up: gauge('1 while the server answers.', ({ isAnswering }) => Number(isAnswering)),
+    rowhouse_server_security_releases_missing: gauge(
+      'Security releases of PostgreSQL that the server lacks, of those that this version of Rowhouse knows.',
+      ({ server }) => (server ? (lackedByPostgres(server.version)?.releases ?? 0) : Number.NaN),
+    ),
     rowhouse_server_projects: gauge(
       'Projects of the server that are not deleted, as last counted.',
       ({ row }) => row.projects,

@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest';
+import { knownUntil, lackedByNode, lackedByPostgres, remedyOf } from './security-fixes.ts';
+
+describe('the security fixes that a PostgreSQL lacks', () => {
+  it.each([
+    ['18.4', '18.6', 1, 28],
+    ['18.3', '18.6', 2, 39],
+    ['18.0', '18.6', 3, 44],
+    ['17.10', '17.11', 1, 28],
+    ['17.9', '17.11', 2, 39],
+    ['16.0', '16.15', 3, 44],
+  ])('of %s are those up to %s', (version, newest, releases, holes) => {
+    const lacked = lackedByPostgres(version);
+    expect(lacked).toMatchObject({ newest, releases });
+    expect(lacked?.found).toBe(
+      `PostgreSQL ${version} lacks the security fixes of ${newest} (2026-08-13): ${holes} known holes, among them CVE-2026-14662, by which an ordinary user can write out of bounds`,
+    );
+  });
+
+  // 18.10 is later than 18.6, although its text sorts before it.
+  it.each(['18.6', '18.7', '18.10', '17.11', '16.15', '19.0', '19beta3', '18devel', 'unknown', ''])(
+    'of %j are none that are known',
+    (version) => {
+      expect(lackedByPostgres(version)).toBeNull();
+    },
+  );
+
+  it('come with what to do', () => {
+    const lacked = lackedByPostgres('17.9');
+    if (!lacked) throw new Error('Nothing is lacking.');
+    expect(remedyOf(lacked, false)).toContain('PostgreSQL 17.11');
+    expect(remedyOf(lacked, true)).toContain('rowhouse servers adopt');
+    expect(knownUntil).toMatch(/^\d{4}-\d\d-\d\d$/);
+  });
+});
+
+describe('Node.js', () => {
+  const at = (day: string) => Date.parse(day);
+  it.each([
+    ['20.20.2', '2026-04-29', false],
+    ['20.20.2', '2026-05-01', true],
+    ['v22.1.0', '2026-11-19', false],
+    ['22.1.0', '2027-05-01', true],
+    ['26.0.0', '2030-01-01', false],
+  ])('%s on %s gets no fixes: %s', (version, day, isOver) => {
+    expect(lackedByNode(version, at(day)) !== null).toBe(isOver);
+  });
+});
