@@ -156,7 +156,10 @@ export const CreatedAccountResponse = success({
   account: Account,
   api_key: Type.String({ description: 'An account key with the role owner. It is shown only once.' }),
   invitation_link: Type.Optional(
-    Type.String({ description: 'For owner_email. It works once, for seven days, and is shown only once.' }),
+    Type.String({
+      description:
+        'For owner_email. It works once, for seven days, and is shown only once. It begins with the first of ROWHOUSE_CONSOLE_HOSTS. Without this setting, it works only on the machine of the service.',
+    }),
   ),
 });
 export const OwnAccountResponse = success({

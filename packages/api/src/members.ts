@@ -107,7 +107,7 @@ export const InvitedResponse = success({
   invitation: Invitation,
   link: Type.Union([Type.String(), Type.Null()], {
     description:
-      'Opens the console and makes whoever has it a member, once. It is shown only once. null: it was mailed, and only there can it be read.',
+      'Opens the console and makes whoever has it a member, once. It is shown only once. It begins with the first of ROWHOUSE_CONSOLE_HOSTS. Without this setting, it works only on the machine of the service. null: it was mailed, and only there can it be read.',
   }),
   is_mailed: Type.Boolean({ description: 'Whether it was sent to the address.' }),
 });

@@ -17,7 +17,10 @@ export const RecoverPerson = Type.Object(
 );
 export const RecoveryLinkResponse = success({
   email: Type.String(),
-  link: Type.String({ description: 'Sets a new password, once. It is shown only once.' }),
+  link: Type.String({
+    description:
+      'Sets a new password, once. It is shown only once. It begins with the first of ROWHOUSE_CONSOLE_HOSTS. Without this setting, it works only on the machine of the service.',
+  }),
   expires_at: Type.String({ format: 'date-time' }),
 });
 

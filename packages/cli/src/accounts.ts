@@ -14,6 +14,7 @@ import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api
 import { askToDelete } from './ask.ts';
 import { failure } from './failure.ts';
 import { show, showList } from './output.ts';
+import { warnOfLink } from './shared-links.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 
 export function addAccounts(program: Command): void {
@@ -114,6 +115,7 @@ async function create(name: string, { ownerEmail: email, ...options }: CreateOpt
       ...(email ? [['invitation', link ?? `mailed to ${email}`] as [string, string]] : []),
     ]),
   );
+  warnOfLink(options, answer.invitation_link);
 }
 
 async function limit(id: string, options: ApiOptions & Limits): Promise<void> {

@@ -1,11 +1,12 @@
 // Calls to a service: its address, the API key, and an explanation when no answer comes.
 import type { apiPrefix, ErrorBody } from '@rowhouse/api';
 import { type Command, Option } from 'commander';
+import { certificateProblem } from './authority.ts';
 import { Failure, failure } from './failure.ts';
 import { type OutputOptions, waiting } from './output.ts';
 import { timeoutSignal } from './timeout-signal.ts';
 
-export type ApiOptions = OutputOptions & { url: string; key?: string };
+export type ApiOptions = OutputOptions & { url: string; key?: string; ca?: string };
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 type Input = {
   query?: Record<string, string | number | undefined>;
@@ -36,8 +37,15 @@ export function withApiOptions(command: Command): Command {
     .addOption(url)
     .addOption(key.env('ROWHOUSE_API_KEY'))
     .addOption(profile.env('ROWHOUSE_PROFILE'))
+    .addOption(authorityOption())
     .option('--json', "print the service's response as JSON");
 }
+
+export const authorityOption = () =>
+  new Option(
+    '--ca <file>',
+    'certificate of your own authority that signed that of the service (default: that of the profile)',
+  ).env('ROWHOUSE_CA');
 
 /** The same for a command that prints a list. */
 export function withListOptions(command: Command): Command {
@@ -239,6 +247,8 @@ function noAnswer({ base, method, timeoutMs }: Asked, error: unknown): Failure {
     return failure('no_answer', `${base} did not answer within ${timeoutMs / 1000} s.`, unknownOutcome);
   }
   if (name === 'AbortError') return failure('interrupted', 'Interrupted.');
+  const certificate = certificateProblem(base, cause ?? {});
+  if (certificate) return failure('no_answer', certificate.message, certificate.hint);
   if (cause?.code?.startsWith('ERR_SSL_')) {
     return failure('no_answer', `${base} does not speak https.`, 'Try the address with http://.');
   }

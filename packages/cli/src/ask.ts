@@ -10,18 +10,30 @@ export function askToDelete(
   name: string,
   describe: () => Promise<string>,
 ): Promise<void> {
-  return askTo(options, name, 'deleted', async () => `Delete ${await describe()}?`);
+  return askTo(options, name, 'delete', async () => `Delete ${await describe()}?`);
 }
 
-/** The same for any step. `done`: "deleted", for messages. `question`: the whole question. */
+/** What is done to something, and what was done then. */
+const steps = {
+  delete: 'deleted',
+  reset: 'reset',
+  promote: 'promoted',
+  replace: 'replaced',
+  rotate: 'rotated',
+  'give up': 'given up',
+} as const;
+export type Step = keyof typeof steps;
+
+/** The same for any step. `question`: the whole question. */
 export async function askTo(
   options: OutputOptions,
   name: string,
-  done: string,
+  step: Step,
   question: () => Promise<string>,
 ): Promise<void> {
-  requireTerminal(options, name, done);
-  if ((await askYesNo(await question())) !== true) throw failure('not_confirmed', `Nothing was ${done}.`);
+  requireTerminal(options, name, step);
+  if ((await askYesNo(await question())) !== true)
+    throw failure('not_confirmed', `Nothing was ${steps[step]}.`);
 }
 
 /** Whether somebody is there to answer. */
@@ -44,24 +56,23 @@ export async function askYesNo(question: string): Promise<boolean | null> {
 export async function askForName(
   options: OutputOptions,
   name: string,
-  done: string,
+  step: Step,
   question: string,
 ): Promise<void> {
-  requireTerminal(options, name, done);
+  requireTerminal(options, name, step);
   const typed = await text({
     message: clean(`${question} Type "${name}" to confirm.`),
     output: process.stderr,
     withGuide: false,
   });
-  if (typed !== name) throw failure('not_confirmed', `Nothing was ${done}.`);
+  if (typed !== name) throw failure('not_confirmed', `Nothing was ${steps[step]}.`);
 }
 
-function requireTerminal(options: OutputOptions, name: string, done: string): void {
+function requireTerminal(options: OutputOptions, name: string, step: Step): void {
   if (canAsk(options)) return;
-  const act = { deleted: 'delete', promoted: 'promote', 'given up': 'give it up' }[done] ?? done;
   throw failure(
     'not_confirmed',
-    `"${name}" was not ${done}: a confirmation needs a terminal.`,
-    `Add --yes to ${act} without confirmation.`,
+    `"${name}" was not ${steps[step]}: a confirmation needs a terminal.`,
+    `Add --yes to ${step} it without confirmation.`,
   );
 }

@@ -33,7 +33,7 @@ export function addAudit(program: Command): void {
     .option('--until <when>', 'entries before then, in the same forms', (text) => parsePast(text))
     .option('--action <action>', 'an action, such as project.delete, or the part before the dot')
     .option('--actor <id>', 'the id of a person or a key, or an email address')
-    .option('--project <slug>', 'entries about this project')
+    .option('-p, --project <slug>', 'entries about this project')
     .option('--account <id>', 'entries of this account, with an operator key')
     .addOption(new Option('--outcome <outcome>', 'how it ended').choices(['done', 'refused', 'failed']))
     .option('--limit <number>', 'how many entries', positive, 50)

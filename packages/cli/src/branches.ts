@@ -12,7 +12,7 @@ import type {
 } from '@rowhouse/api';
 import type { Command } from 'commander';
 import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
-import { askTo } from './ask.ts';
+import { askTo, type Step } from './ask.ts';
 import { failure } from './failure.ts';
 import { positive } from './numbers.ts';
 import { progressOf, show, showList } from './output.ts';
@@ -146,7 +146,7 @@ async function promote(branch: string, options: ApiOptions & { yes?: boolean }):
   await confirm(
     branch,
     options,
-    'promoted',
+    'promote',
     (project) => `Replace the data of ${project.parent} by that of ${project.slug}`,
   );
   const answer = await callApi<PromotedResponse>(options, 'POST', ['projects', branch, 'promote']);
@@ -164,11 +164,11 @@ async function promote(branch: string, options: ApiOptions & { yes?: boolean }):
 async function confirm(
   slug: string,
   options: ApiOptions & { yes?: boolean },
-  done: string,
+  step: Step,
   describe: (project: Project) => string,
 ): Promise<void> {
   if (options.yes) return;
-  await askTo(options, slug, done, async () => {
+  await askTo(options, slug, step, async () => {
     const { project } = await callApi<ProjectResponse>(options, 'GET', ['projects', slug]);
     return `${describe(project)}?`;
   });

@@ -22,6 +22,8 @@ export type Profile = {
   /** Without it, the key is in `keyring`. */
   key?: string;
   keyring?: Keyring;
+  /** The certificate of an authority of one's own: the path of its file. */
+  ca?: string;
 };
 export type Link = { project: string; profile?: string };
 export type Config = {

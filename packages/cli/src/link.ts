@@ -17,7 +17,7 @@ export function addLink(program: Command): void {
         'Link this folder to a project: commands here and in folders below need no project any more. With --profile, they ' +
           'use that profile. The link is stored in your configuration, not in the folder.',
       )
-      .argument('<name>', 'slug of the project'),
+      .argument('<project>', 'slug of the project'),
   ).action(link);
   program
     .command('unlink')

@@ -1,9 +1,19 @@
 // rowhouse login, logout, profiles and whoami: which service the commands talk to, and with which key.
+import path from 'node:path';
 import { text as readAll } from 'node:stream/consumers';
 import { isCancel, password } from '@clack/prompts';
 import type { OwnAccountResponse, ProjectsResponse } from '@rowhouse/api';
 import { type Command, Option } from 'commander';
-import { type ApiOptions, callApi, defaultUrl, listFormats, readUrl, withApiOptions } from './api.ts';
+import {
+  type ApiOptions,
+  authorityOption,
+  callApi,
+  defaultUrl,
+  listFormats,
+  readUrl,
+  withApiOptions,
+} from './api.ts';
+import { trustAuthority } from './authority.ts';
 import { changeConfig, configFolder, type Profile, readConfig } from './config-file.ts';
 import { Failure, failure } from './failure.ts';
 import { removeKey, storeKey } from './keyring.ts';
@@ -25,6 +35,7 @@ export function addLogin(program: Command): void {
     .addOption(new Option('--url <url>', 'address of the service').env('ROWHOUSE_URL').default(defaultUrl))
     .option('--profile <name>', 'name of the profile', firstName)
     .option('--file', 'store the key in the file, even if there is a keyring')
+    .addOption(authorityOption())
     .option('--json', 'print the result as JSON')
     .action(login);
   program
@@ -64,18 +75,20 @@ export function addLogin(program: Command): void {
   ).action(whoami);
 }
 
-type LoginOptions = OutputOptions & { url: string; profile: string; file?: boolean };
+type LoginOptions = OutputOptions & { url: string; profile: string; file?: boolean; ca?: string };
 
 async function login(options: LoginOptions): Promise<void> {
   const { profile: name } = options;
   if (!/^[\w.-]{1,64}$/.test(name))
     throw failure('invalid_request', `"${name}" is not a valid name.`, 'Use letters, digits and . _ -');
   const url = readUrl(options.url);
+  const ca = options.ca === undefined ? undefined : path.resolve(options.ca);
+  if (ca !== undefined) trustAuthority(ca);
   const key = await askKey(url);
   const about = await aboutKey({ ...options, url, key });
   // Before the file says so: a profile never names a key that is nowhere.
   const keyring = options.file ? null : storeKey(name, key);
-  const profile: Profile = keyring ? { url, keyring } : { url, key };
+  const profile: Profile = { url, ...(keyring ? { keyring } : { key }), ...(ca !== undefined && { ca }) };
   changeConfig((config) => {
     const before = config.profiles[name];
     if (before?.keyring && !keyring) removeKey(before.keyring, name);

@@ -1,82 +1,12 @@
-// The `rowhouse` command: registers the subcommands, and turns a failure into a message and an exit status.
-import { readFileSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
-import { addAccount } from './account.ts';
-import { addAccounts } from './accounts.ts';
+// The `rowhouse` command: runs a subcommand, and turns a failure into a message and an exit status.
+import { type Command, CommanderError } from 'commander';
 import { listFormats } from './api.ts';
-import { addAudit } from './audit.ts';
-import { addBackup } from './backup.ts';
-import { addBranches } from './branches.ts';
-import { addCompletion } from './completion.ts';
-import { addDoctor } from './doctor.ts';
+import { createProgram } from './commands.ts';
 import { exitStatusOf } from './exit-status.ts';
-import { addFiles } from './files.ts';
-import { addJobs } from './jobs.ts';
-import { addKeys } from './keys.ts';
-import { addLink } from './link.ts';
-import { addLogin } from './login.ts';
-import { addLogs } from './logs.ts';
-import { addMasterKey } from './master-key.ts';
-import { addMcp } from './mcp.ts';
-import { addMembers } from './members.ts';
-import { addMigrate } from './migrate.ts';
 import { showFailure } from './output.ts';
-import { addPeople } from './people.ts';
 import { chooseService } from './profiles.ts';
-import { fillProjects } from './project-argument.ts';
-import { addProjects } from './projects.ts';
-import { addPsql } from './psql.ts';
-import { addRestore } from './restore-all.ts';
-import { addServers } from './servers.ts';
-import { addService } from './service.ts';
-import { addSnapshots } from './snapshots.ts';
-import { addSql } from './sql.ts';
-import { addStart } from './start.ts';
-import { addStatus } from './status.ts';
-import { addTables } from './tables.ts';
-import { addTypes } from './types.ts';
-import { addUsers } from './users.ts';
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
-  version: string;
-};
-
-const program = new Command('rowhouse')
-  .description('Rowhouse: many real PostgreSQL projects behind one small REST API.')
-  .version(version)
-  .showHelpAfterError('(--help lists commands and options)')
-  .exitOverride();
-addStart(program);
-addStatus(program);
-addDoctor(program);
-addLogs(program);
-addService(program);
-addMasterKey(program);
-addLogin(program);
-addLink(program);
-addProjects(program);
-addSql(program);
-addPsql(program);
-addMigrate(program);
-addTables(program);
-addFiles(program);
-addBackup(program);
-addServers(program);
-addBranches(program);
-addSnapshots(program);
-addRestore(program);
-addJobs(program);
-addKeys(program);
-addUsers(program);
-addMembers(program);
-addPeople(program);
-addAccount(program);
-addAccounts(program);
-addAudit(program);
-addTypes(program);
-addMcp(program);
-addCompletion(program);
-
+const program = createProgram();
 // Until a command is known.
 let json = process.argv.includes('--json');
 program.hook('preAction', (_program, command) => {
@@ -85,7 +15,6 @@ program.hook('preAction', (_program, command) => {
   json = command.opts().json === true;
   chooseService(command);
 });
-fillProjects(program);
 
 // The reader may close the pipe early: `rowhouse projects list | head -1`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));

@@ -96,7 +96,7 @@ async function importKey(file: string | undefined, options: Options): Promise<vo
 async function rotateKey(options: Options & { yes?: boolean }): Promise<void> {
   if (!options.yes) {
     const question = 'Replace the master key? Connection strings of all projects change.';
-    await askTo(options, 'master key', 'rotated', async () => question);
+    await askTo(options, 'master key', 'rotate', async () => question);
   }
   const answer = await waiting(options, 'Replacing the master key', run<Rotated>('rotate', options));
   if (answer.overridden) {

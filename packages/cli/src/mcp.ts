@@ -1,5 +1,6 @@
 // rowhouse mcp: tools for an agent over stdin and stdout. The agent starts it; people only see it in its configuration.
 import { spawn } from 'node:child_process';
+import path from 'node:path';
 import type { Command } from 'commander';
 import { type ApiOptions, readKey, readUrl, withApiOptions } from './api.ts';
 import { failure } from './failure.ts';
@@ -26,6 +27,7 @@ async function mcp(options: ApiOptions & { readOnly?: boolean }): Promise<void> 
       ROWHOUSE_URL: readUrl(options.url),
       ROWHOUSE_API_KEY: readKey(options.key),
       ROWHOUSE_MCP_READ_ONLY: String(options.readOnly === true),
+      ...(options.ca !== undefined && { NODE_EXTRA_CA_CERTS: path.resolve(options.ca) }),
     },
   });
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal));

@@ -14,6 +14,7 @@ import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api
 import { askYesNo, canAsk } from './ask.ts';
 import { failure } from './failure.ts';
 import { show, showList } from './output.ts';
+import { warnOfLink } from './shared-links.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 
 type MemberOptions = ApiOptions & { role?: string; project?: string[]; allProjects?: boolean };
@@ -73,6 +74,7 @@ async function invite(email: string, options: MemberOptions): Promise<void> {
       ['link', link ?? `mailed to ${invitation.email}`],
     ]),
   );
+  warnOfLink(options, answer.link);
 }
 
 async function change(email: string, options: MemberOptions): Promise<void> {

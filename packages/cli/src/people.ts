@@ -3,6 +3,7 @@ import type { RecoveryLinkResponse } from '@rowhouse/api';
 import type { Command } from 'commander';
 import { type ApiOptions, callApi, withApiOptions } from './api.ts';
 import { show } from './output.ts';
+import { warnOfLink } from './shared-links.ts';
 import { formatFields } from './table.ts';
 
 export function addPeople(program: Command): void {
@@ -32,4 +33,5 @@ async function recover(email: string, options: ApiOptions & { resetSecondFactor?
       ['link', link],
     ]),
   );
+  warnOfLink(options, answer.link);
 }

@@ -3,6 +3,7 @@ import { realpathSync } from 'node:fs';
 import path from 'node:path';
 import type { Command } from 'commander';
 import { type ApiOptions, callApi, defaultUrl, readUrl } from './api.ts';
+import { trustAuthority } from './authority.ts';
 import { type Config, type Link, type Profile, readConfig } from './config-file.ts';
 import { failure } from './failure.ts';
 import { findKey } from './keyring.ts';
@@ -16,7 +17,7 @@ export function chooseService(command: Command): void {
   const isDefault = (name: string) => command.getOptionValueSource(name) === 'default';
   // A profile that is named in the command counts more than what the environment says.
   const ignoresEnvironment = isFlag('profile');
-  const given = (name: 'url' | 'key') =>
+  const given = (name: 'url' | 'key' | 'ca') =>
     isFlag(name) || !(ignoresEnvironment || isDefault(name)) ? options[name]?.trim() || undefined : undefined;
   const config = readConfig();
   const name = profileName(config, options.profile);
@@ -26,6 +27,9 @@ export function chooseService(command: Command): void {
   // The key of a profile is for its own service only.
   const isProfiles = profile !== undefined && readUrl(url) === profile.url;
   command.setOptionValue('key', given('key') ?? (isProfiles ? keyOf(name as string, profile) : undefined));
+  const ca = given('ca') ?? (isProfiles ? profile.ca : undefined);
+  command.setOptionValue('ca', ca);
+  if (ca !== undefined) trustAuthority(ca);
 }
 
 export function profileOf({ profiles }: Config, name: string): Profile {

@@ -73,6 +73,7 @@ export function addProjects(program: Command): void {
       '--in-place',
       'with --to or --snapshot: replace the project; its current state is kept as a deleted project',
     )
+    .option('--yes', 'with --in-place: replace without confirmation')
     .option(
       '--server <name>',
       'with --to or --snapshot: server of the new project (default: that of the project)',
@@ -174,6 +175,12 @@ function changeLimit(slug: string, mb: number, options: ApiOptions): Promise<voi
 async function change(slug: string, body: ChangeProject, options: ApiOptions): Promise<void> {
   const answer = await callApi<ProjectResponse>(options, 'PATCH', ['projects', slug], { body });
   show(options, answer, ({ project }) => formatFields(fieldsOf(project)));
+  const { size_mb: size, limit_mb: limit, status } = answer.project;
+  if (status === 'full')
+    note(
+      options,
+      `The project takes ${size} of ${limit} MB: statements that add data are refused. To see what takes the space: rowhouse projects usage ${slug}`,
+    );
 }
 
 async function remove(slug: string, options: ApiOptions & { yes?: boolean }): Promise<void> {

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JobResponse, ProjectResponse, RestoreProject, RestoringResponse } from '@rowhouse/api';
 import { type ApiOptions, callApi } from './api.ts';
+import { askTo } from './ask.ts';
 import { failure } from './failure.ts';
 import { progressOf, show } from './output.ts';
 import { skippedLines } from './skipped.ts';
@@ -12,6 +13,7 @@ export type RestoreOptions = ApiOptions & {
   to?: string;
   snapshot?: string;
   inPlace?: boolean;
+  yes?: boolean;
   server?: string;
 };
 
@@ -24,6 +26,11 @@ export async function restore(
 ): Promise<void> {
   const { to, snapshot, inPlace, server } = options;
   if (to !== undefined || snapshot !== undefined) {
+    if (inPlace && !options.yes) {
+      const state = to ?? `the snapshot "${snapshot}"`;
+      const kept = 'Its present state is kept as a deleted project for some days.';
+      await askTo(options, slug, 'replace', async () => `Replace ${slug} by its state of ${state}? ${kept}`);
+    }
     const into = inPlace ? 'in_place' : 'new';
     const moment = { ...(to !== undefined && { to }), ...(snapshot !== undefined && { snapshot }) };
     return restoreTo(slug, options, { ...moment, into, ...(server !== undefined && { server }) });

@@ -183,7 +183,7 @@ async function confirmLoss(
   const question =
     `The server "${name}" has ${counted(projects, 'project')}. Giving it up loses them for good, ` +
     'and deleted ones that could be restored. Restore those that you need on another server first.';
-  await askForName(options, name, 'given up', question);
+  await askForName(options, name, 'give up', question);
 }
 
 async function find(options: ApiOptions, name: string): Promise<Server> {

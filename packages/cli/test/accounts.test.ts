@@ -10,6 +10,11 @@ describe('accounts on the command line', () => {
     expect(made.invitation_link).toMatch(/#invitation=rh_invite_/);
     const said = live.run(['accounts', 'create', 'Bell', '--owner-email', 'bob@example.com']);
     expect(said.out).toMatch(/^invitation +\S+#invitation=rh_invite_/m);
+    // The service does not know its public name here.
+    const warning = /works only on the machine of the service.*ROWHOUSE_CONSOLE_HOSTS/;
+    expect(said.err).toMatch(warning);
+    const invited = live.run(['members', 'invite', 'ann@example.com', '--role', 'viewer']);
+    expect([invited.status, invited.err]).toEqual([0, expect.stringMatching(warning)]);
     expect(live.run(['accounts', 'create', 'Cole']).out).not.toContain('invitation');
     const members = live.run(['members', 'list'], { env: { ROWHOUSE_API_KEY: made.api_key } });
     expect(members.out).toMatch(/^ada@example\.com +owner +all +invited$/m);
