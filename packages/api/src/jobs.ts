@@ -18,6 +18,9 @@ export const jobKinds = [
 ] as const;
 export type JobKind = (typeof jobKinds)[number];
 
+export const jobStatuses = ['running', 'done', 'done_with_losses', 'failed', 'cancelled'] as const;
+export type JobStatus = (typeof jobStatuses)[number];
+
 export const Job = Type.Object(
   {
     id: Type.String({ examples: ['4k9x2m7q1z8w3v5t'] }),
@@ -25,8 +28,9 @@ export const Job = Type.Object(
     project: Type.Union([Type.String(), Type.Null()], {
       description: 'The slug of the project that the job fills or works on. null: none, or it is gone.',
     }),
-    status: Type.Enum(['running', 'done', 'failed', 'cancelled'], {
-      description: 'A job that failed or was cancelled has left nothing behind.',
+    status: Type.Enum([...jobStatuses], {
+      description:
+        '`done_with_losses`: the job is done, and the project is ready, but not everything was taken over. `result.lost_count` is above 0, and `result.skipped` begins with the entries that were lost. A job that failed or was cancelled has left nothing behind.',
     }),
     progress: Type.Number({ minimum: 0, maximum: 1, description: 'An estimate. It never decreases.' }),
     started_at: Type.String(time),

@@ -17,7 +17,7 @@ import { failure } from './failure.ts';
 import { positive } from './numbers.ts';
 import { progressOf, show, showList } from './output.ts';
 import { fieldsOf } from './projects.ts';
-import { skippedLines } from './skipped.ts';
+import { isDone, skippedLines } from './skipped.ts';
 import { startedFields } from './started.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { formatTime, parseMoment, parseWhen } from './when.ts';
@@ -96,6 +96,7 @@ async function create(project: string, name: string, options: CreateOptions): Pr
   show(options, filled, ({ project: branch, job: ended }) =>
     [formatFields(fieldsOf(branch)), ...(ended ? skippedLines(ended) : [])].join('\n'),
   );
+  if (filled.job?.status === 'done_with_losses') process.exitCode = 1;
 }
 
 /** Stopping the command does not stop the job. */
@@ -112,7 +113,7 @@ async function whenFilled(
     ({ job } = await callApi<JobResponse>(options, 'GET', ['jobs', job.id]));
   }
   tell(null);
-  if (job.status !== 'done')
+  if (!isDone(job))
     throw failure(
       'branch_failed',
       `The branch was not created: ${job.error?.message ?? job.status}`,

@@ -5,12 +5,18 @@ import type { CreateProject, ImportFrom, ImportResponse, Job, JobResponse, Uploa
 import { type ApiOptions, callApi } from './api.ts';
 import { Failure, failure } from './failure.ts';
 import { progressOf, show } from './output.ts';
-import { skippedLines } from './skipped.ts';
+import { isDone, skippedLines } from './skipped.ts';
 import { startedFields } from './started.ts';
 import { clean, counted } from './table.ts';
 import { importUpload, uploadDump } from './upload.ts';
 
-type ImportOptions = ApiOptions & { name: string; limitMb?: number; slug?: string; upload?: string };
+type ImportOptions = ApiOptions & {
+  name: string;
+  limitMb?: number;
+  slug?: string;
+  upload?: string;
+  allowLosses?: boolean;
+};
 
 /** How often progress is asked for. */
 const lookMs = 500;
@@ -33,7 +39,8 @@ export async function importProject(source: string, options: ImportOptions): Pro
   const job = await waitFor(started.job, options, tell);
   if (options.json) show(options, { ...started, job }, () => '');
   else show(options, job, describe);
-  if (job.status !== 'done') process.exitCode = 1;
+  if (job.status !== 'done' && !(job.status === 'done_with_losses' && options.allowLosses))
+    process.exitCode = 1;
 }
 
 /** `-`: stdin. */
@@ -120,7 +127,7 @@ type Report = {
 
 function describe(job: Job): string {
   const { status, error, result } = job;
-  if (status !== 'done' || !result) {
+  if (!isDone(job) || !result) {
     const lines = [
       `The import ${status === 'cancelled' ? 'was cancelled' : 'failed'}. Nothing was left behind.`,
     ];
@@ -131,8 +138,11 @@ function describe(job: Job): string {
     return lines.map(clean).join('\n');
   }
   const { tables, rows, users } = result as Report;
-  return [
-    `Imported ${counted(tables, 'table')}, ${counted(rows, 'row')} and ${counted(users, 'user')}.`,
-    ...skippedLines(job),
-  ].join('\n');
+  const taken = `Imported ${counted(tables, 'table')}, ${counted(rows, 'row')} and ${counted(users, 'user')}.`;
+  if (status === 'done') return [taken, ...skippedLines(job)].join('\n');
+  // The project is ready, so only the exit status stops a script: what is missing comes first.
+  return [...skippedLines(job), taken, lossHint].join('\n');
 }
+
+const lossHint =
+  '→ The project is ready with what was taken. Change the dump and import it again, or accept the losses: with --allow-losses, the exit status is 0.';

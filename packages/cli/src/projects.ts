@@ -120,6 +120,7 @@ export function addProjects(program: Command): void {
     .option('--limit-mb <number>', 'size limit in megabytes (default: 512)', positive)
     .option('--slug <slug>', 'name of the project in paths (default: derived from the name)')
     .option('--upload <id>', 'continue an upload of the same file that was interrupted')
+    .option('--allow-losses', 'exit with 0 even if not everything could be taken over')
     .action(importProject);
   add(
     'connection <slug>',

@@ -5,7 +5,7 @@ import { type ApiOptions, callApi } from './api.ts';
 import { askTo } from './ask.ts';
 import { failure } from './failure.ts';
 import { progressOf, show } from './output.ts';
-import { skippedLines } from './skipped.ts';
+import { isDone, skippedLines } from './skipped.ts';
 import { startedFields } from './started.ts';
 import { clean, formatFields } from './table.ts';
 
@@ -62,7 +62,7 @@ async function restoreTo(slug: string, options: ApiOptions, body: RestoreProject
   } finally {
     tell(null);
   }
-  if (job.status !== 'done')
+  if (!isDone(job))
     throw failure(
       job.error?.code ?? 'internal_error',
       job.error?.message ?? 'The job failed.',
@@ -75,4 +75,5 @@ async function restoreTo(slug: string, options: ApiOptions, body: RestoreProject
     if (!key) lines.push(`To get the replaced state back: rowhouse projects restore ${job.project}`);
     return [...lines.map(clean), ...skippedLines(job)].join('\n');
   });
+  if (job.status === 'done_with_losses') process.exitCode = 1;
 }

@@ -173,20 +173,28 @@ describe('the command line with a running service', () => {
         'create table teas (id int);\ncopy teas from stdin;\n1\n2\n\\.\ncreate extension postgis;\n',
       );
       const { status, out } = run(['projects', 'import', file, '--name', 'Teas', '--slug', 'teas']);
-      expect(status).toBe(0);
+      expect(status).toBe(1);
       expect(out).toMatch(
-        /^slug +teas\nkey +rh_proj_\w+ .*\njob +\w+\nImported 1 table, 2 rows and 0 users\.\nskipped {2}create extension postgis;: /,
+        /^slug +teas\nkey +rh_proj_\w+ .*\njob +\w+\nNot everything was taken over: one entry was lost\.\nlost {5}create extension postgis;: .*\nImported 1 table, 2 rows and 0 users\.\n→ .*--allow-losses/,
       );
-      const given = json('projects', 'import', file, '--name', 'Again', '--limit-mb', '64');
+      const allowed = ['projects', 'import', file, '--name', 'Again', '--limit-mb', '64', '--allow-losses'];
+      expect(run(allowed).status).toBe(0);
+      writeFileSync(file, 'create table teas (id int);\ngrant select on teas to neon_superuser;\n');
+      const whole = run(['projects', 'import', file, '--name', 'Whole']);
+      expect([whole.status, whole.out]).toEqual([
+        0,
+        expect.stringContaining('skipped  grant select on teas to neon_superuser;: '),
+      ]);
+      const given = json('projects', 'import', file, '--name', 'Given', '--limit-mb', '64');
       expect(given).toMatchObject({
-        project: { slug: 'again', limit_mb: 64 },
-        job: { status: 'done', result: { tables: 1, rows: 2, skipped_count: 1 } },
+        project: { slug: 'given', limit_mb: 64 },
+        job: { status: 'done', result: { tables: 1, rows: 0, skipped_count: 1, lost_count: 0 } },
       });
       writeFileSync(file, 'create table teas (id int); select');
       const broken = run(['projects', 'import', file, '--name', 'Broken']);
       expect(broken.status).toBe(1);
       expect(broken.out).toContain(
-        'The import failed. Nothing was left behind.\nThe dump cannot be imported: the dump ends too early.',
+        'The import failed. Nothing was left behind.\nThe dump cannot be imported: the dump ends too early: the statement "select" has no end.',
       );
       writeFileSync(file, "create table teas as select repeat('x', 100) from generate_series(1, 50000);");
       const full = run(['projects', 'import', file, '--name', 'Full', '--limit-mb', '1']);

@@ -71,7 +71,7 @@ describe('a dump that wants more than it may', () => {
   it('gets each statement refused, and the rest of it imported', async () => {
     const script = `create table keep (id int);\n\\! touch ${marker}\n\\copy keep from /etc/passwd\n\\o ${marker}\n\\i /etc/passwd\n${attempts.join(';\n')};\ninsert into keep values (1);\ncopy keep from stdin;\n2\n\\.\nselect 1 \\g |touch ${marker}\n;\n`;
     const { project, job } = await importDump(rowhouse, script);
-    expect([job.status, job.error]).toEqual(['done', null]);
+    expect([job.status, job.error]).toEqual(['done_with_losses', null]);
     expect((await run(rowhouse, project, 'select id from keep order by 1')).rows).toEqual([
       { id: 1 },
       { id: 2 },
@@ -303,7 +303,7 @@ describe('a damaged dump', () => {
       const error = await fails(bytes.subarray(0, Math.floor(bytes.length * part)));
       expect([error.code, error.message]).toEqual([
         'invalid_dump',
-        'The dump cannot be imported: the dump ends too early.',
+        expect.stringMatching(/^The dump cannot be imported: the dump ends too early[.:]/),
       ]);
     }
   });

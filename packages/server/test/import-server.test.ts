@@ -97,6 +97,7 @@ describe('a server', () => {
       'schema realtime': "Supabase's own schema.",
       'TRIGGER auth.users on_auth_user_created': 'Projects cannot have a trigger on a table of schema auth.',
       'users: no email address': 'The user cannot be stored here.',
+      'users without a password': expect.stringContaining('/auth/recover'),
       passwords: expect.stringContaining('too high a cost'),
     });
     const { rows } = await run(

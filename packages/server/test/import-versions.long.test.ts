@@ -15,7 +15,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { findRunAs } from '../src/engine/run-as.ts';
 import { run } from './exports.ts';
 import { useTestService } from './helpers.ts';
-import { importDump, jobEnd } from './importing.ts';
+import { importDump, jobEnd, upload } from './importing.ts';
 import { freePort } from './process.ts';
 import { installPostgres } from './pypi-postgres.ts';
 
@@ -158,6 +158,39 @@ describe.skipIf(versions.length === 0).each(versions.length > 0 ? versions : ['n
       expect([job.error, job.result?.skipped]).toEqual([null, []]);
       expect(job.result).toMatchObject({ tables: 4, rows: 600 });
       expect((await run(rowhouse, project, looks)).rows).toEqual([await expected()]);
+    });
+
+    it('in the form of the CLI of Supabase, its schema and its rows are imported whole', async () => {
+      if (port === 0) port = await startServer(version);
+      const common = ['-Fp', '--quote-all-identifiers'];
+      const made = dump([...common, '--schema-only'])
+        .toString()
+        .replaceAll(/^--.*\n/gm, '')
+        .replaceAll(/^CREATE (SCHEMA|TABLE|SEQUENCE) "/gm, 'CREATE $1 IF NOT EXISTS "')
+        .replaceAll(/^CREATE (VIEW|FUNCTION|TRIGGER) "/gm, 'CREATE OR REPLACE $1 "');
+      for (const how of [['--column-inserts', '--rows-per-insert=100000'], ['--column-inserts'], []]) {
+        const rows = dump([...common, '--data-only', '--no-blobs', ...how]).toString();
+        const whole = `${made}\nRESET ALL;\nSET session_replication_role = replica;\n\n${rows}\nRESET ALL;\nREFRESH MATERIALIZED VIEW public.counted;\n`;
+        const { project, job } = await importDump(rowhouse, whole);
+        expect([job.error, job.status, job.result?.skipped]).toEqual([null, 'done', []]);
+        expect(job.result).toMatchObject({ tables: 4, rows: 600 });
+        const [found] = (await run(rowhouse, project, looks)).rows;
+        expect({ ...found, large_objects: 1 }).toEqual(await expected());
+      }
+    });
+
+    it.each([
+      ['tar', ['-Ft']],
+      ['directory', ['-Fd']],
+    ])('a dump of the format %s is refused with a hint', async (format, args) => {
+      if (port === 0) port = await startServer(version);
+      const file = path.join(folder, `dump-${version}-${format}`);
+      const place = ['-h', '127.0.0.1', '-p', String(port), '-U', 'source', '-f', file];
+      act(version, 'pg_dump', [...place, ...args, 'shop']);
+      const bytes = readFileSync(format === 'directory' ? path.join(file, 'toc.dat') : file);
+      const { status, body } = await upload(rowhouse, bytes);
+      expect([status, body.error.code]).toEqual([400, 'invalid_dump']);
+      expect(body.error.hint).toContain('--format=custom');
     });
 
     it('is copied by its address', async () => {

@@ -49,7 +49,7 @@ describe('a project', () => {
     expect(job.error).toBeNull();
     expect(job.result).toEqual({
       ...{ tables: 7, rows: 8, users: 2, large_objects: format === 'sql' ? 0 : 1 },
-      ...{ skipped: [], skipped_count: 0 },
+      ...{ skipped: [], skipped_count: 0, lost_count: 0 },
     });
     expect(await comparable(project)).toBe(await comparable(source));
     for (const email of ['ada@example.com', 'bob@example.com']) {
@@ -149,6 +149,7 @@ describe('a project', () => {
       large_objects: 1,
       skipped: [],
       skipped_count: 0,
+      lost_count: 0,
     });
     const { rows } = await run(
       rowhouse,

@@ -1,10 +1,11 @@
 // The key of a project that a dump fills, the progress, and at the end what was taken over and what was not.
-import type { ImportResponse } from '@rowhouse/api';
+import type { ImportResponse, Job } from '@rowhouse/api';
 import { useLocation } from 'wouter';
+import { Badge } from '../ui/badge.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { plural } from '../ui/format.ts';
-import { JobProgress, useJob } from '../ui/job-progress.tsx';
+import { isDone, JobProgress, useJob } from '../ui/job-progress.tsx';
 import { leaveFreely } from '../ui/leaving.ts';
 import { List } from '../ui/list.tsx';
 import { type ImportReport, readReport, type Skipped } from './import-report.ts';
@@ -14,15 +15,10 @@ export function Importing({ started, onClose }: { started: ImportResponse; onClo
   const [, go] = useLocation();
   const { project, api_key: apiKey } = started;
   const { job } = useJob(started.job);
-  const isDone = job.status === 'done';
-  const showsKey = isDone || job.status === 'running';
+  const isReady = isDone(job.status);
+  const showsKey = isReady || job.status === 'running';
   return (
-    <Dialog
-      title={isDone ? `${project.name} is imported` : `Import of ${project.name}`}
-      kind="wide"
-      onClose={onClose}
-      closesByButton={showsKey}
-    >
+    <Dialog title={titleOf(project.name, job.status)} kind="wide" onClose={onClose} closesByButton={showsKey}>
       <div className="stack">
         {showsKey ? <ProjectKey apiKey={apiKey} /> : null}
         {job.status === 'running' ? (
@@ -31,10 +27,10 @@ export function Importing({ started, onClose }: { started: ImportResponse; onClo
           </p>
         ) : null}
         <JobProgress job={started.job} queryKeys={[['projects'], ['project', project.slug]]} />
-        {isDone ? <Report report={readReport(job.result)} /> : null}
+        {isReady ? <Report report={readReport(job.result)} /> : null}
         <DialogActions>
           <Button onClick={onClose}>Back to projects</Button>
-          {isDone ? (
+          {isReady ? (
             <Button
               kind="primary"
               onClick={() => {
@@ -49,6 +45,11 @@ export function Importing({ started, onClose }: { started: ImportResponse; onClo
       </div>
     </Dialog>
   );
+}
+
+function titleOf(name: string, status: Job['status']): string {
+  if (status === 'done_with_losses') return `${name} is imported, but not all of it`;
+  return status === 'done' ? `${name} is imported` : `Import of ${name}`;
 }
 
 function Report({ report }: { report: ImportReport }) {
@@ -66,14 +67,18 @@ function Report({ report }: { report: ImportReport }) {
           <List label="Left out" columns={columns} items={skipped} keyOf={({ key }) => key} />
         </div>
       ) : null}
-      {skippedCount > skipped.length ? (
+      {skipped.length >= maxListed && skippedCount > skipped.length ? (
         <p className="faint">The report lists the first {skipped.length}.</p>
       ) : null}
     </>
   );
 }
 
+/** A line can stand for many entries. */
+const maxListed = 200;
+
 const columns = [
   { title: 'Entry', cell: ({ entry }: Skipped) => <span className="mono">{entry}</span> },
+  { title: 'Lost', cell: ({ lost }: Skipped) => (lost ? <Badge tone="warn">lost</Badge> : null) },
   { title: 'Reason', cell: ({ reason }: Skipped) => reason },
 ];

@@ -6,7 +6,7 @@ import { Badge } from '../ui/badge.tsx';
 import { Bar } from '../ui/bar.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { formatAge } from '../ui/format.ts';
-import { jobTones } from '../ui/job-progress.tsx';
+import { jobTones, jobWords } from '../ui/job-progress.tsx';
 import { List } from '../ui/list.tsx';
 import { Section } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
@@ -33,7 +33,7 @@ export function Jobs() {
 
 const columns = [
   { title: 'Job', cell: nameOfJob },
-  { title: 'Status', cell: ({ status }: Job) => <Badge tone={jobTones[status]}>{status}</Badge> },
+  { title: 'Status', cell: ({ status }: Job) => <Badge tone={jobTones[status]}>{jobWords[status]}</Badge> },
   {
     title: 'Progress',
     cell: ({ progress, error, kind }: Job) =>

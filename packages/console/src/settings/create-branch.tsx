@@ -8,7 +8,7 @@ import { SecretLine } from '../ui/code.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
-import { JobProgress, useJob } from '../ui/job-progress.tsx';
+import { isDone, JobProgress, useJob } from '../ui/job-progress.tsx';
 import { useShownOnce } from '../ui/shown-once.tsx';
 import { toast } from '../ui/toast.tsx';
 import { mayLimit } from './lower-limit.ts';
@@ -129,6 +129,7 @@ export function CreateBranch({ project, onClose }: Props) {
 const titles = {
   running: (name: string) => `${name} is being created`,
   done: (name: string) => `${name} is created`,
+  done_with_losses: (name: string) => `${name} is created, but not all of it`,
   failed: (name: string) => `${name} was not created`,
   cancelled: (name: string) => `${name} was not created`,
 };
@@ -139,7 +140,7 @@ function Created({ parent, created, onClose }: CreatedProps) {
   const { project, api_key: apiKey } = created;
   const { job } = useJob(created.job ?? null);
   const status = job?.status ?? 'done';
-  const showsKey = status === 'running' || status === 'done';
+  const showsKey = status === 'running' || isDone(status);
   return (
     <Dialog title={titles[status](project.name)} onClose={onClose} closesByButton={showsKey}>
       <div className="stack">

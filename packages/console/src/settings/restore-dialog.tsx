@@ -11,7 +11,7 @@ import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { plural } from '../ui/format.ts';
-import { JobProgress, useJob } from '../ui/job-progress.tsx';
+import { isDone, JobProgress, useJob } from '../ui/job-progress.tsx';
 import { leaveFreely } from '../ui/leaving.ts';
 import { useShownOnce } from '../ui/shown-once.tsx';
 
@@ -84,6 +84,7 @@ export function RestoreDialog({ slug, snapshot, onClose }: Props) {
 const titles = {
   running: 'The restore runs',
   done: 'The restore is done',
+  done_with_losses: 'The restore is done, but not everything could be restored',
   failed: 'The restore failed',
   cancelled: 'The restore was stopped',
 };
@@ -94,8 +95,8 @@ function Started({ slug, started, onClose }: StartedProps) {
   const [, go] = useLocation();
   const { project, api_key: apiKey, estimated_seconds: seconds } = started;
   const { status } = useJob(started.job).job;
-  const isDone = status === 'done';
-  const shownKey = isDone || status === 'running' ? apiKey : undefined;
+  const isReady = isDone(status);
+  const shownKey = isReady || status === 'running' ? apiKey : undefined;
   return (
     <Dialog title={titles[status]} onClose={onClose} closesByButton={shownKey !== undefined}>
       <div className="stack">
@@ -110,7 +111,7 @@ function Started({ slug, started, onClose }: StartedProps) {
           </>
         ) : null}
         <DialogActions>
-          {isDone ? (
+          {isReady ? (
             <Button
               onClick={() => {
                 leaveFreely(() => go(`/projects/${project.slug}/tables`));

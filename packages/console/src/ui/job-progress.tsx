@@ -10,7 +10,23 @@ import { ErrorNote } from './error-state.tsx';
 import { StopJob } from './stop-job.tsx';
 
 const pollMs = 700;
-export const jobTones = { running: 'info', done: 'good', failed: 'bad', cancelled: 'plain' } as const;
+export const jobTones = {
+  running: 'info',
+  done: 'good',
+  done_with_losses: 'warn',
+  failed: 'bad',
+  cancelled: 'plain',
+} as const;
+export const jobWords = {
+  running: 'running',
+  done: 'done',
+  done_with_losses: 'done with losses',
+  failed: 'failed',
+  cancelled: 'cancelled',
+} as const;
+
+/** The project that the job fills is ready. */
+export const isDone = (status: Job['status']) => status === 'done' || status === 'done_with_losses';
 
 /**
  * The job as it is now, or as it was before `error`. It is read until it has ended, or until the service says that this
@@ -45,7 +61,7 @@ export function JobProgress({ job: started, queryKeys }: { job: Job; queryKeys: 
     <div className="stack-s">
       <div className="row">
         <span className="row grow" role="status">
-          <Badge tone={jobTones[job.status]}>{job.status}</Badge>
+          <Badge tone={jobTones[job.status]}>{jobWords[job.status]}</Badge>
           <span className="muted">{job.kind}</span>
         </span>
         <StopJob job={job} />
@@ -53,6 +69,12 @@ export function JobProgress({ job: started, queryKeys }: { job: Job; queryKeys: 
       {error ? <ErrorNote error={error} /> : null}
       {job.status === 'running' ? (
         <Bar value={job.progress} max={1} label={`Progress of ${job.kind}`} kind="progress" />
+      ) : null}
+      {job.status === 'done_with_losses' ? (
+        <div className="note note-warn" role="alert">
+          <p>Not everything could be taken over. Look through what is missing before you use the project.</p>
+          <p className="note-hint">{firstLosses(job)}</p>
+        </div>
       ) : null}
       {job.error ? (
         <div className="note note-bad" role="alert">
@@ -62,4 +84,19 @@ export function JobProgress({ job: started, queryKeys }: { job: Job; queryKeys: 
       ) : null}
     </div>
   );
+}
+
+/** A line of a report can stand for many entries. */
+const maxListed = 200;
+
+/** In one line. The report of an import lists all. */
+function firstLosses({ result }: Job): string {
+  const { skipped, lost_count: count } = (result ?? {}) as {
+    skipped?: { entry: string; lost?: boolean }[];
+    lost_count?: number;
+  };
+  const lost = (skipped ?? []).filter((one) => one.lost).map(({ entry }) => entry);
+  const shown = lost.slice(0, 5);
+  const more = lost.length >= maxListed ? (count ?? 0) - shown.length : lost.length - shown.length;
+  return [...shown, ...(more > 0 ? [`${more} more`] : [])].join('; ');
 }

@@ -66,7 +66,12 @@ export function StopJob({ job }: { job: Job }) {
   );
 }
 
-const outcomes = { done: 'It is done.', failed: 'It failed.', cancelled: 'It was stopped.' };
+const outcomes = {
+  done: 'It is done.',
+  done_with_losses: 'It is done, with losses.',
+  failed: 'It failed.',
+  cancelled: 'It was stopped.',
+};
 
 type EndedProps = { job: Job; status: keyof typeof outcomes; onClose: () => void };
 

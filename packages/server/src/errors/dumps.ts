@@ -77,7 +77,7 @@ export const dumpErrors = {
       cause,
     }),
   brokenDump: (problem: string, hint?: string) =>
-    new RowhouseError('invalid_dump', `The dump cannot be imported: ${clip(problem)}.`, {
+    new RowhouseError('invalid_dump', `The dump cannot be imported: ${clip(problem, 200)}.`, {
       ...(hint && { hint }),
     }),
   /** `details`: as of project_full. */

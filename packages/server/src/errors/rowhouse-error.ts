@@ -39,7 +39,7 @@ export function formatBytes(bytes: number): string {
 }
 
 /** A message repeats no more of the caller's input than a person would read. */
-export function clip(text: string): string {
+export function clip(text: string, most = 80): string {
   const printable = text.replace(/\p{C}/gu, '�');
-  return printable.length > 80 ? `${printable.slice(0, 80)}…` : printable;
+  return printable.length > most ? `${printable.slice(0, most)}…` : printable;
 }

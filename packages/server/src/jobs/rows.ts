@@ -1,5 +1,5 @@
 // The rows of jobs in the control database.
-import type { Job, JobKind } from '@rowhouse/api';
+import type { Job, JobKind, JobStatus } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { isId } from '../control/new-id.ts';
 import { isPresent, runner } from '../control/presence.ts';
@@ -101,7 +101,7 @@ export async function completeJob(
 ): Promise<boolean> {
   const rows = await control.change(sql`
     with done as (
-      update jobs set status = 'done', progress = 1, ended_at = now(), result = ${JSON.stringify(result)}::text::jsonb
+      update jobs set status = ${endOf(result)}, progress = 1, ended_at = now(), result = ${JSON.stringify(result)}::text::jsonb
       where id = ${id} and status = 'running'
       returning id
     ),
@@ -111,6 +111,11 @@ export async function completeJob(
     change as (insert into changes (project_id) select id from opened)
     select id from done`);
   return rows.length > 0;
+}
+
+/** Of a job that fills a project: whether it could take everything over. */
+function endOf({ lost_count: lost }: Record<string, unknown>): JobStatus {
+  return typeof lost === 'number' && lost > 0 ? 'done_with_losses' : 'done';
 }
 
 export async function endJob(

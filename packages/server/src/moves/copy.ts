@@ -176,7 +176,7 @@ async function* asBuffers(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Buf
 
 /** An import goes on without what it cannot create. A move must not. */
 function refuseLoss({ skipped }: ImportReport): void {
-  const [first] = skipped;
+  const first = skipped.find(({ lost }) => lost);
   if (!first) return;
   throw errors.conflict(
     `The project cannot be moved without loss: ${first.entry}: ${first.reason}`,

@@ -32,6 +32,10 @@ const settings = {
   DateStyle: 'ISO, MDY',
   TimeZone: 'UTC',
 };
+const savepoint = 'savepoint rowhouse_import';
+/** They begin and end transactions, or must come first in one. */
+const isOfTransaction =
+  /^(?:begin|start|commit|end|rollback|abort|savepoint|release|prepare\s+transaction|set\s+(?:local\s+|session\s+)?transaction)\b/i;
 const terminateAfterMs = 2_000;
 const destroyAfterMs = 5_000;
 
@@ -73,10 +77,21 @@ export class ImportSession {
 
   /** Rejects when the import has to end: it was cancelled, took too long, or the session is lost. */
   async run(text: string, parameters: readonly string[] = []): Promise<Outcome> {
+    if (this.isInTransaction && parameters.length === 0 && !isOfTransaction.test(text))
+      return this.runInTransaction(text);
     const outcome = await this.guarded(() => this.exchange([text], parameters));
     // As after an error in psql: what follows is tried by itself.
     if (this.status === 'failed') await this.guarded(() => this.exchange(['rollback'], []));
     return outcome;
+  }
+
+  /** A statement that fails must not take with it what its transaction has done. */
+  private async runInTransaction(text: string): Promise<Outcome> {
+    const tags: string[] = [];
+    const texts = [savepoint, text, `release ${savepoint}`];
+    const { error } = await this.guarded(() => this.exchange(texts, [], (tag) => tags.push(tag)));
+    if (this.status === 'failed') await this.guarded(() => this.exchange([`rollback to ${savepoint}`], []));
+    return { error, tag: error ? '' : (tags[1] ?? '') };
   }
 
   /** Several in one transaction and one round trip: all or none. Gives their tags, or null if one has failed. */
@@ -99,6 +114,8 @@ export class ImportSession {
 
   /** COPY … FROM STDIN. */
   async copy(text: string, rows: AsyncIterable<Buffer>): Promise<Outcome> {
+    const isInside = this.isInTransaction;
+    if (isInside) await this.guarded(() => this.exchange([savepoint], []));
     const outcome = await this.guarded(async (touch) => {
       const copying = new CopyIn({
         session: this.session,
@@ -114,7 +131,8 @@ export class ImportSession {
       this.status = end;
       return { error: copying.failure, tag: copying.tag };
     });
-    if (this.status === 'failed') await this.guarded(() => this.exchange(['rollback'], []));
+    if (this.status === 'failed')
+      await this.guarded(() => this.exchange([isInside ? `rollback to ${savepoint}` : 'rollback'], []));
     return outcome;
   }
 

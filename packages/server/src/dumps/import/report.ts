@@ -1,53 +1,95 @@
 // What an import has brought over, and what not. Bounded: a dump with a million broken statements has a short report.
+//
+// An entry that is not taken over is lost, unless it is known that a project does not need it: no list of what counts as a
+// loss could be complete.
 
-export type Skipped = { entry: string; reason: string };
+import type { ServerError } from '../../postgres/server-error.ts';
+
+export type Skipped = { entry: string; reason: string; lost: boolean };
 export type ImportReport = {
   tables: number;
   rows: number;
   users: number;
   large_objects: number;
+  /** What was lost comes first. */
   skipped: Skipped[];
   skipped_count: number;
+  lost_count: number;
 };
+
+/** `needless`: a project has it already, or has no use for it. */
+export type Weight = 'lost' | 'needless';
 
 const maxSkipped = 200;
 const maxChars = 300;
+const maxMissingUsers = 100_000;
 
 export class Reporting {
   tables = 0;
   rows = 0;
   users = 0;
   largeObjects = 0;
-  private readonly skipped: Skipped[] = [];
-  private readonly groups = new Map<string, { reason: string; count: number }>();
-  private count = 0;
+  private readonly skipped: Record<Weight, Skipped[]> = { lost: [], needless: [] };
+  private readonly groups = new Map<
+    string,
+    { group: string; reason: string; weight: Weight; count: number }
+  >();
+  private readonly missingUsers = new Map<string, string>();
+  private readonly counts: Record<Weight, number> = { lost: 0, needless: 0 };
 
-  skip(entry: string, reason: string): void {
-    this.count++;
-    if (this.skipped.length < maxSkipped) this.skipped.push({ entry: clip(entry), reason: clip(reason) });
+  /** `reason`: why the user was not stored. Foreign keys may refer to it. */
+  noteMissingUser(id: string, reason: string): void {
+    if (this.missingUsers.size < maxMissingUsers) this.missingUsers.set(id, clip(reason));
+  }
+
+  /** What a violated foreign key says, with the user that is missing. */
+  explainReference({ message, detail = '' }: Pick<ServerError, 'message' | 'detail'>): string {
+    const id = /\)=\(([0-9a-f-]{36})\)/.exec(detail)?.[1];
+    const reason = id === undefined ? undefined : this.missingUsers.get(id);
+    if (reason === undefined) return detail === '' ? message : `${message}: ${detail}`;
+    return `It refers to the user ${id}, who was not imported: ${reason}.`;
+  }
+
+  skip(entry: string, reason: string, weight: Weight = 'lost'): void {
+    this.counts[weight]++;
+    const list = this.skipped[weight];
+    if (list.length < maxSkipped)
+      list.push({ entry: clip(entry), reason: clip(reason), lost: weight === 'lost' });
   }
 
   /** Many entries with one reason are one line. */
-  skipInGroup(group: string, reason: string): void {
-    this.count++;
-    const found = this.groups.get(group);
-    if (found) found.count++;
-    else if (this.groups.size < maxSkipped) this.groups.set(group, { reason, count: 1 });
+  skipInGroup(group: string, reason: string, weight: Weight = 'lost', more = 1): void {
+    this.counts[weight] += more;
+    const key = `${weight} ${group}`;
+    const found = this.groups.get(key);
+    if (found) found.count += more;
+    else if (this.groups.size < maxSkipped) this.groups.set(key, { group, reason, weight, count: more });
   }
 
   toReport(): ImportReport {
-    const groups = [...this.groups].map(([group, { reason, count }]) => ({
-      entry: clip(count > 1 ? `${group} (${count} entries)` : group),
-      reason: clip(reason),
-    }));
+    const { lost, needless } = this.counts;
+    const skipped = [...this.listed('lost'), ...this.listed('needless')].slice(0, maxSkipped);
     return {
       tables: this.tables,
       rows: this.rows,
       users: this.users,
       large_objects: this.largeObjects,
-      skipped: [...groups, ...this.skipped].slice(0, maxSkipped),
-      skipped_count: this.count,
+      skipped,
+      skipped_count: lost + needless,
+      lost_count: lost,
     };
+  }
+
+  private listed(weight: Weight): Skipped[] {
+    const groups = [...this.groups.values()].filter((one) => one.weight === weight);
+    return [
+      ...groups.map(({ group, reason, count }) => ({
+        entry: clip(count > 1 ? `${group} (${count} entries)` : group),
+        reason: clip(reason),
+        lost: weight === 'lost',
+      })),
+      ...this.skipped[weight],
+    ];
   }
 }
 

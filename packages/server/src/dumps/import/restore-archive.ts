@@ -9,7 +9,7 @@ import type { CountContents } from '../read/contents.ts';
 import type { Count } from '../read/counted.ts';
 import type { DumpFile } from '../read/dump-file.ts';
 import { splitStatements } from '../read/script.ts';
-import { readAuthHead } from './copy-text.ts';
+import { readAuthHead, readCopyRows } from './copy-text.ts';
 import type { Runner } from './runner.ts';
 import type { AuthRows } from './users.ts';
 
@@ -48,7 +48,8 @@ export function authRowsOf({ file, archive, blocks, count }: OpenArchive): AuthR
     const block = blocks.get(id);
     const head = kind === 'TABLE DATA' && copy ? readAuthHead(copy) : null;
     if (!block || !head) return [];
-    return [{ ...head, rows: () => readBlock(file, archive, block, count) }];
+    const rows = () => readCopyRows(readBlock(file, archive, block, count), head.columns);
+    return [{ ...head, rows }];
   });
 }
 
@@ -65,7 +66,7 @@ export async function restoreArchive(
     for (const entry of entries) {
       if (passOf(entry) !== pass) continue;
       progress(++done / entries.length);
-      if (!runner.admits(entry)) continue;
+      if (!runner.admits(entry, null, await isEmpty(opened, entry, runner))) continue;
       if (!hasPath && entry.schema !== path && entry.schema !== null) {
         path = entry.schema;
         await runner.session.run(`set search_path = ${sql.id(path).text}, pg_catalog`);
@@ -73,6 +74,15 @@ export async function restoreArchive(
       await restoreEntry(opened, entry, runner);
     }
   }
+}
+
+/** Whether no rows are lost without them. Looked at only where it matters. */
+async function isEmpty({ file, archive, blocks, count }: OpenArchive, entry: ArchiveEntry, runner: Runner) {
+  const block = blocks.get(entry.id);
+  if (entry.kind !== 'TABLE DATA' || runner.wouldRun(entry)) return false;
+  if (!block) return true;
+  for await (const piece of readBlock(file, archive, block, count)) if (piece.length > 0) return false;
+  return true;
 }
 
 const passes = ['main', 'grants', 'last', 'grants of schemas'] as const;

@@ -1,11 +1,13 @@
 // Restores a plain dump: statement by statement, in its own order. It is read twice. The first time finds its owners, its
 // users, and whether it is whole, before anything runs.
-
 import type { CountContents } from '../read/contents.ts';
 import { type Count, counted } from '../read/counted.ts';
 import type { DumpFile } from '../read/dump-file.ts';
-import { readRows, readScript } from '../read/script.ts';
-import { readAuthHead } from './copy-text.ts';
+import { readRows, readScript, type ScriptItem } from '../read/script.ts';
+import { subjectOf } from '../read/subject.ts';
+import { readAuthHead, readCopyRows } from './copy-text.ts';
+import { readAuthColumns, readAuthInsert } from './insert-text.ts';
+import { InsertedRows } from './inserted-rows.ts';
 import { type Entry, type Origin, OriginSearch } from './origin.ts';
 import type { Runner } from './runner.ts';
 import type { AuthRows } from './users.ts';
@@ -17,16 +19,25 @@ export async function lookThrough(
 ): Promise<{ origin: Origin; authRows: AuthRows[] }> {
   const search = new OriginSearch();
   const authRows: AuthRows[] = [];
+  const inserted = new InsertedRows(file, count);
   let last: Entry | null = null;
-  for await (const { heading, text, rowsAt } of readScript(file)) {
+  for await (const item of readScript(file)) {
+    const { heading, text, rowsAt } = item;
     countContents(text);
     if (heading && heading !== last) search.note(heading);
     last = heading;
+    const subject = subjectOf(text);
+    search.noteStatement(text, subject, heading !== null);
     const head = rowsAt === null ? null : readAuthHead(text);
-    if (rowsAt === null || !head || authRows.length >= maxAuthTables) continue;
-    authRows.push({ ...head, rows: () => counted(readRows(file, rowsAt), count) });
+    if (rowsAt !== null && head && authRows.length < maxAuthTables) {
+      const { columns } = head;
+      authRows.push({ ...head, rows: () => readCopyRows(counted(readRows(file, rowsAt), count), columns) });
+    }
+    if (subject?.kind === 'TABLE' && subject.schema === 'auth') inserted.noteTable(readAuthColumns(text));
+    if (subject?.kind === 'TABLE DATA' && subject.schema === 'auth')
+      inserted.note(readAuthInsert(text), item.from, item.at);
   }
-  return { origin: search.result(), authRows };
+  return { origin: search.result(), authRows: [...authRows, ...inserted.tables()] };
 }
 
 /** We have nine, Supabase about twenty. */
@@ -40,16 +51,49 @@ export async function restoreScript(
 ): Promise<void> {
   let last: Entry | null = null;
   let isAdmitted = true;
-  for await (const { heading, text, refused, rowsAt, at } of readScript(file)) {
-    progress(at / file.size);
-    if (heading && heading !== last) isAdmitted = runner.admits(heading);
-    last = heading;
+  for await (const item of readScript(file)) {
+    const { text, refused, rowsAt } = item;
+    progress(item.at / file.size);
+    const entry = entryOf(item);
+    if (entry && !isSame(entry, last)) {
+      const isEmpty = rowsAt !== null && !runner.wouldRun(entry) && (await hasNoRows(file, rowsAt));
+      isAdmitted = runner.admits(entry, text, isEmpty);
+    }
+    last = entry ?? last;
     // They are written before the heading of the entry that they are for.
     const isSetting = /^(?:set|reset|select\s+pg_catalog\.set_config)\b/i.test(text);
-    if (!isAdmitted && !isSetting) continue;
-    if (refused !== null) runner.skip(text, heading, refused);
-    else if (rowsAt === null) await runner.statement(text, heading);
-    else if (!readAuthHead(text))
-      await runner.copy(text, heading, () => counted(readRows(file, rowsAt), count));
+    if (!isAdmitted && entry && !isSetting) continue;
+    if (refused !== null) runner.skip(text, entry, refused, harmless.test(text) ? 'needless' : 'lost');
+    else if (rowsAt === null) await runner.statement(text, entry);
+    else await runner.copy(text, entry, () => counted(readRows(file, rowsAt), count));
   }
+}
+
+/** Commands that change only what psql shows. */
+const harmless = /^\\(?:echo|qecho|warn|timing|pset|x|a|t|set|unset|encoding|conninfo)\b[^\\]*$/;
+
+/** In an edited dump, a heading can be that of another statement: the statement itself decides. */
+function entryOf({ heading, text }: ScriptItem): Entry | null {
+  const subject = subjectOf(text);
+  if (!heading || !subject) return heading ?? subject;
+  return fits(heading, subject) ? heading : subject;
+}
+
+function fits(heading: Entry, { kind, schema, name }: Entry): boolean {
+  if (schema === null) {
+    const words = heading.name.split(' ');
+    return heading.kind.startsWith(kind) || words.includes(name) || heading.name.endsWith(name);
+  }
+  if (heading.schema !== schema) return heading.name === `SCHEMA ${schema}` || heading.name === schema;
+  return (kind !== 'TABLE DATA' && kind !== 'TABLE') || heading.name.includes(name);
+}
+
+/** Several INSERTs into one table are one entry. */
+function isSame(one: Entry, other: Entry | null): boolean {
+  if (one === other) return true;
+  return other !== null && one.kind === other.kind && one.schema === other.schema && one.name === other.name;
+}
+
+async function hasNoRows(file: DumpFile, rowsAt: number): Promise<boolean> {
+  return /^\\\.\r?(?:\n|$)/.test((await file.read(rowsAt, 4)).toString('latin1'));
 }

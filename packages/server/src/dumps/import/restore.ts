@@ -62,6 +62,7 @@ async function restore(options: Options): Promise<ImportReport> {
     // A part has none of the tables by which a dump of Rowhouse is recognized.
     const origin = isPart ? { ...dump.origin, isRowhouse: true } : dump.origin;
     const runner = new Runner({ session, origin, role: roleOf(project.id), report });
+    await runner.begin();
     await dump.restore(runner);
     await runner.flush();
     await commit(session);
@@ -120,7 +121,10 @@ async function open({ file, maxUnpackedBytes, progress }: Options): Promise<Dump
   await countEntries(archive, contents);
   const opened = await openBlocks(file, archive, count);
   const search = new OriginSearch();
-  for (const entry of archive.entries) search.note(entry);
+  for (const entry of archive.entries) {
+    search.note(entry);
+    search.noteStatement(entry.copy ?? entry.text, entry, true);
+  }
   return {
     origin: search.result(),
     authRows: authRowsOf(opened),

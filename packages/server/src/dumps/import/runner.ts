@@ -5,9 +5,12 @@ import { sqlstate } from '../../postgres/sqlstate.ts';
 import { findWords } from '../read/words.ts';
 import type { ImportSession, Outcome } from './import-session.ts';
 import { type Entry, judge, labelOf, type Origin } from './origin.ts';
-import type { Reporting } from './report.ts';
+import { isNeedlessExtension } from './platforms.ts';
+import type { Reporting, Weight } from './report.ts';
+import { Schemas } from './schemas.ts';
 import { SetAside } from './set-aside.ts';
 import { prepare } from './statements.ts';
+import { Triggers } from './triggers.ts';
 
 type Options = { session: ImportSession; origin: Origin; role: string; report: Reporting };
 
@@ -22,6 +25,8 @@ export class Runner {
   private readonly waiting: { text: string; entry: Entry | null }[] = [];
   private waitingChars = 0;
   private readonly setAside: SetAside;
+  private readonly triggers: Triggers;
+  private readonly schemas: Schemas;
   private readonly failed: { text: string; entry: Entry | null; reason: string }[] = [];
   private failedChars = 0;
 
@@ -31,18 +36,29 @@ export class Runner {
     this.role = role;
     this.report = report;
     this.setAside = new SetAside(session, report);
+    this.triggers = new Triggers(session);
+    this.schemas = new Schemas(session, origin);
   }
 
-  /** Whether its statements are to run. If not, the report says why. */
-  admits(entry: Entry): boolean {
+  /** Before the first statement. */
+  begin(): Promise<void> {
+    return this.schemas.begin();
+  }
+
+  wouldRun(entry: Entry): boolean {
+    return judge(entry, this.origin).run;
+  }
+
+  /** Whether its statements are to run. If not, the report says why. `isEmpty`: it has no rows, so none are lost. */
+  admits(entry: Entry, text: string | null = null, isEmpty = false): boolean {
     const judgement = judge(entry, this.origin);
     if (judgement.run) {
       this.noteOwner(entry.owner);
       return true;
     }
-    if (judgement.reason === null) return false;
-    if (judgement.group) this.report.skipInGroup(judgement.group, judgement.reason);
-    else this.report.skip(labelOf(entry), judgement.reason);
+    if (judgement.reason === null || isEmpty) return false;
+    if (judgement.group) this.report.skipInGroup(judgement.group, judgement.reason, judgement.weight);
+    else this.skip(text ?? labelOf(entry), entry, judgement.reason, judgement.weight);
     return false;
   }
 
@@ -51,7 +67,7 @@ export class Runner {
     if (owner === null || owner === this.origin.mainOwner || isProjectRole.test(owner)) return;
     if (this.otherOwners.has(owner) || this.otherOwners.size >= maxOtherOwners) return;
     this.otherOwners.add(owner);
-    this.report.skip(`owner ${owner}`, "Everything belongs to the new project's role.");
+    this.report.skip(`owner ${owner}`, "Everything belongs to the new project's role.", 'needless');
   }
 
   async statement(text: string, entry: Entry | null): Promise<void> {
@@ -83,13 +99,29 @@ export class Runner {
     const prepared = prepare(text, this.origin, this.role);
     if ('skip' in prepared) {
       this.noteOwner(prepared.owner ?? null);
-      if (prepared.skip !== null) this.skip(text, entry, prepared.skip);
+      if (prepared.skip !== null) this.skip(text, entry, prepared.skip, prepared.weight);
       return;
     }
-    const { error, tag } = await this.run(prepared.run);
+    if (await this.triggers.take(text)) return;
+    const first = await this.run(prepared.run);
+    const outcome = first.error ? await this.runDifferently(prepared.run, entry, first) : first;
+    const { error, tag } = outcome;
     if (error) this.takeError(text, entry, error);
     else if (tag === 'CREATE TABLE') this.report.tables++;
+    else if (tag === 'ROLLBACK')
+      this.report.skip(text, 'The dump undoes what came before in its transaction.');
     else this.countRows(tag);
+  }
+
+  /** With what a statement lacks: its schema, or an order in which its foreign keys hold. */
+  private async runDifferently(text: string, entry: Entry | null, outcome: Outcome): Promise<Outcome> {
+    const { error } = outcome;
+    if (!error || isRaised(error)) return outcome;
+    if (error.state === sqlstate.undefinedSchema && (await this.schemas.make(text, entry)))
+      return this.run(text);
+    const isReference = error.state === sqlstate.foreignKeyViolation && /^insert\b/i.test(text);
+    if (isReference && entry && (await this.setAside.withoutReferences(entry))) return this.run(text);
+    return outcome;
   }
 
   /**
@@ -123,7 +155,10 @@ export class Runner {
   ): Promise<Outcome> {
     const wasInTransaction = this.session.isInTransaction;
     const outcome = await this.session.copy(text, rows());
-    if (!outcome.error || !entry || wasInTransaction) return outcome;
+    if (!outcome.error || !entry) return outcome;
+    if (outcome.error.state === sqlstate.foreignKeyViolation && !isRaised(outcome.error))
+      return (await this.setAside.withoutReferences(entry)) ? this.session.copy(text, rows()) : outcome;
+    if (wasInTransaction) return outcome;
     return (await this.setAside.whileWithout(entry, () => this.session.copy(text, rows()))) ?? outcome;
   }
 
@@ -133,25 +168,37 @@ export class Runner {
    */
   async tryAgain(): Promise<void> {
     await this.session.run('reset search_path');
+    await this.triggers.enable();
     // First: a partition whose constraint is not valid cannot be attached.
     await this.setAside.validate();
     for (const { text, entry, reason } of this.failed.splice(0)) {
       const prepared = prepare(text, this.origin, this.role);
       const { error } = 'run' in prepared ? await this.run(prepared.run) : { error: null };
-      if (error) this.skip(text, entry, reason);
+      if (!error || !('run' in prepared)) continue;
+      if (error.state === sqlstate.foreignKeyViolation && !isRaised(error))
+        await this.keepForNewRows(prepared.run, entry, error);
+      else this.skip(text, entry, reason);
     }
   }
 
-  skip(text: string, entry: Entry | null, reason: string): void {
-    this.report.skip(entry ? labelOf(entry) : text, reason);
+  /** A foreign key that rows of the dump violate. */
+  private async keepForNewRows(text: string, entry: Entry | null, error: ServerError): Promise<void> {
+    const reason = this.report.explainReference(error);
+    const late = await this.session.run(text.replace(/\s*;?\s*$/, ' not valid;'));
+    this.skip(text, entry, late.error ? reason : `It is here, but NOT VALID. ${reason}`);
+  }
+
+  skip(text: string, entry: Entry | null, reason: string, weight?: Weight): void {
+    this.report.skip(nameOf(text, entry), reason, weight);
   }
 
   private takeError(text: string, entry: Entry | null, error: ServerError): void {
     if (/^insert\b/i.test(text)) return this.takeDataError(text, entry, error);
     if (isOfNoLoss(text, error)) return;
+    if (isNeedlessExtension(text)) return this.skip(text, entry, error.message, 'needless');
     // Without it, rows would be shown that the dump hid.
     if (isRestrictive(text))
-      throw errors.importFailed(`${entry ? labelOf(entry) : text.slice(0, 100)}: ${error.message}`);
+      throw errors.importFailed(`${nameOf(text, entry).slice(0, 300)}: ${error.message}`);
     if (/^create\s+(?:unlogged\s+|foreign\s+)?table\b/i.test(text) && entry)
       this.failedTables.add(keyOf(entry));
     this.tryLater(text, entry, error.message);
@@ -168,8 +215,15 @@ export class Runner {
   /** Rows of a table that is not there are reported. Rows that a table rejects would be lost silently. */
   private takeDataError(text: string, entry: Entry | null, error: ServerError): void {
     const isMissing = error.state === sqlstate.undefinedTable || error.state === sqlstate.undefinedSchema;
-    if (isMissing && !isRaised(error)) this.skip(text, entry, error.message);
-    else throw errors.importFailed(`${entry ? labelOf(entry) : text.slice(0, 100)}: ${error.message}`);
+    if (isMissing && !isRaised(error)) {
+      // A dump with INSERTs can have one for each row.
+      if (entry && isRow(text)) this.report.skipInGroup(labelOf(entry), error.message);
+      else this.skip(text, entry, error.message);
+      return;
+    }
+    const { foreignKeyViolation } = sqlstate;
+    const reason = error.state === foreignKeyViolation ? this.report.explainReference(error) : error.message;
+    throw errors.importFailed(`${nameOf(text, entry).slice(0, 300)}: ${reason}`);
   }
 }
 
@@ -184,6 +238,13 @@ const maxWaitingChars = 256 * 1024;
 function isRow(text: string): boolean {
   return text.length < maxWaitingChars && /^insert\b/i.test(text);
 }
+
+/** Without pg_dump's comment, the statement itself says most, except for one that has rows. */
+function nameOf(text: string, entry: Entry | null): string {
+  return entry && (!entry.isDerived || hasRows.test(text)) ? labelOf(entry) : text;
+}
+
+const hasRows = /^insert\b|^copy\b[\s\S]*\bfrom\s+stdin\b/i;
 
 function keyOf({ schema, name }: Entry): string {
   return `${schema}.${name}`;
@@ -205,7 +266,7 @@ function isOfNoLoss(text: string, error: ServerError): boolean {
   if (isRaised(error)) return false;
   // The public schema, and what the dump's own CREATE EXTENSION has made.
   if (/^create\s+schema\b/i.test(text)) return error.state === duplicateSchema;
-  // Settings of other versions of PostgreSQL.
-  if (/^set\b/i.test(text)) return error.state === sqlstate.undefinedObject;
+  // Settings of other versions of PostgreSQL, or of an operator. They end with the session.
+  if (/^(?:set|reset)\b/i.test(text)) return true;
   return /^comment\s+on\s+extension\b/i.test(text);
 }

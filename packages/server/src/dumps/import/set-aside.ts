@@ -14,6 +14,7 @@ export class SetAside {
   private readonly report: Reporting;
   /** By table and name. A partition after the other can reject rows. */
   private readonly unchecked = new Map<string, Constraint>();
+  private readonly references = new Map<string, Constraint>();
 
   constructor(session: ImportSession, report: Reporting) {
     this.session = session;
@@ -22,7 +23,7 @@ export class SetAside {
 
   /** null: the table has none. Otherwise they are back afterwards, without a look at the rows. */
   async whileWithout(entry: Entry, act: () => Promise<Outcome>): Promise<Outcome | null> {
-    const constraints = await this.find(entry);
+    const constraints = await this.find(entry, 'c');
     if (constraints.length === 0) return null;
     for (const { table, name } of constraints)
       await this.session.run(`alter table ${table} drop constraint ${name}`);
@@ -31,7 +32,36 @@ export class SetAside {
     return outcome;
   }
 
+  /** The foreign keys of a table that reject its rows, until everything is there. False: it has none. */
+  async withoutReferences(entry: Entry): Promise<boolean> {
+    const found = await this.find(entry, 'f');
+    for (const constraint of found) {
+      const { table, name } = constraint;
+      const { error } = await this.session.run(`alter table ${table} drop constraint ${name}`);
+      if (!error) this.references.set(`${table} ${name}`, constraint);
+    }
+    return found.length > 0;
+  }
+
+  /** With the rows as they are, or else only for new ones. */
+  private async putBackReferences(): Promise<void> {
+    for (const { table, name, definition, comment } of this.references.values()) {
+      const add = `alter table ${table} add constraint ${name} ${definition.replace(/ not valid$/i, '')}`;
+      const { error } = await this.session.run(add);
+      if (error) {
+        const late = await this.session.run(`${add} not valid`);
+        const reason = this.report.explainReference(error);
+        const kept = late.error ? reason : `It is here, but NOT VALID. ${reason}`;
+        this.report.skip(`FK CONSTRAINT ${table} ${name}`, kept);
+      }
+      if (comment !== null)
+        await this.session.run(`comment on constraint ${name} on ${table} is ${sql.literal(comment).text}`);
+    }
+    this.references.clear();
+  }
+
   async validate(): Promise<void> {
+    await this.putBackReferences();
     for (const { table, name } of this.unchecked.values()) {
       const { error } = await this.session.run(`alter table ${table} validate constraint ${name}`);
       if (error)
@@ -57,9 +87,8 @@ export class SetAside {
   }
 
   /** Where they were defined: those of a partition or a child can be changed at the parent only. */
-  private async find({ schema, name }: Entry): Promise<Constraint[]> {
-    if (schema === null) return [];
-    const rows = await this.session.read(findConstraints, [schema, name]);
+  private async find({ schema, name }: Entry, type: 'c' | 'f'): Promise<Constraint[]> {
+    const rows = await this.session.read(findConstraints, [schema ?? 'public', name, type]);
     return rows.map(([table, constraint, definition, comment]) => ({
       ...{
         table: table ?? '',
@@ -82,5 +111,5 @@ const findConstraints = `
          pg_catalog.pg_get_constraintdef(k.oid), pg_catalog.obj_description(k.oid, 'pg_constraint')
   from pg_catalog.pg_constraint k
     join pg_catalog.pg_class c on c.oid = conrelid join pg_catalog.pg_namespace n on n.oid = relnamespace
-  where conrelid in (select id from tables) and contype = 'c' and convalidated and coninhcount = 0
+  where conrelid in (select id from tables) and contype = $3::"char" and (convalidated or contype = 'f') and coninhcount = 0
   order by 1, 2`;

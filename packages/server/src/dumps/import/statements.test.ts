@@ -7,6 +7,7 @@ const origin: Origin = {
   owners: new Set(['ada', 'Bob B', 'authenticated', 'supabase_admin']),
   isRowhouse: false,
   isSupabase: false,
+  expects: null,
 };
 const prepared = (text: string) => {
   const result = prepare(text, origin, 'p_new');

@@ -3,14 +3,14 @@
 import { sql } from '../../postgres/sql.ts';
 import { findWords, type Word } from '../read/words.ts';
 import type { Origin } from './origin.ts';
+import { isOfPlatform, sharedRoles } from './platforms.ts';
+import type { Weight } from './report.ts';
 
 export type Prepared =
   | Readonly<{ run: string }>
   /** null: nothing is lost. `owner`: whom the statement would have made an owner. */
-  | Readonly<{ skip: string | null; owner?: string | null }>;
+  | Readonly<{ skip: string | null; owner?: string | null; weight?: Weight }>;
 
-/** These exist on every server of ours. */
-const sharedRoles = new Set(['authenticated', 'anon', 'service_role']);
 /** Longer statements of these kinds do not exist. */
 const maxChars = 64 * 1024;
 const maxSetChars = 1_000;
@@ -52,12 +52,15 @@ function prepareAlter(text: string, origin: Origin, role: string): Prepared {
   const words = findWords(text, maxChars);
   const [owner, to, named] = words.slice(-3);
   if (isWord(owner, 'owner') && isWord(to, 'to')) return { skip: null, owner: nameOf(named) };
+  // Those that check foreign keys belong to the service. If they reject a row, the key is set aside (set-aside.ts).
+  if (isWord(to, 'trigger') && isWord(named, 'all') && named)
+    return { run: `${text.slice(0, named.start)}user${text.slice(named.end)}` };
   if (!isWord(words[1], 'default') || !isWord(words[2], 'privileges')) return { run: text };
   const at = words.findIndex((word, index) => isWord(word, 'role') && isWord(words[index - 1], 'for'));
   const of = words[at + 1];
   if (at === -1 || !of) return { run: text };
   // The defaults of another role would become those of everything that the project creates.
-  if (of.word !== origin.mainOwner) return { skip: missing(of.word) };
+  if (of.word !== origin.mainOwner) return missing(of.word);
   const isRevoke = words.some((word) => isWord(word, 'revoke'));
   const replaced = `${text.slice(0, of.start)}${quote(role)}${text.slice(of.end)}`;
   return replaceRole(replaced, isRevoke ? 'from' : 'to', origin, role);
@@ -71,7 +74,7 @@ function replaceRole(text: string, before: 'to' | 'from', origin: Origin, role: 
   const named = words[at + 1];
   if (at === -1 || !named) return { run: text };
   const here = roleHere(named, origin, role);
-  if (here === null) return { skip: missing(named.word) };
+  if (here === null) return missing(named.word);
   return { run: `${text.slice(0, named.start)}${here}${text.slice(named.end)}` };
 }
 
@@ -88,7 +91,7 @@ function preparePolicy(text: string, origin: Origin, role: string): Prepared {
   const first = named[0];
   if (!first || !last) return { run: text };
   const here = named.map((word) => roleHere(word, origin, role)).filter((found) => found !== null);
-  if (here.length === 0) return { skip: missing(first.word) };
+  if (here.length === 0) return { skip: missing(first.word).skip };
   return { run: `${text.slice(0, first.start)}${here.join(', ')}${text.slice(last.end)}` };
 }
 
@@ -112,8 +115,9 @@ function quote(role: string): string {
   return sql.id(role).text;
 }
 
-function missing(role: string): string {
-  return `The role "${role}" does not exist here.`;
+function missing(role: string) {
+  const weight = isOfPlatform(role) ? 'needless' : 'lost';
+  return { skip: `The role "${role}" does not exist here.`, weight } as const;
 }
 
 function isWord(found: Word | undefined, word: string): boolean {

@@ -7,15 +7,15 @@ import { readData } from '../../users/data.ts';
 import { readEmail } from '../../users/emails.ts';
 import { isKnownHash } from '../../users/passwords.ts';
 import { BrokenDump } from '../read/broken-dump.ts';
-import { type CopyRow, readCopyRows } from './copy-text.ts';
+import type { CopyRow } from './copy-text.ts';
 import type { ImportSession } from './import-session.ts';
 import type { Reporting } from './report.ts';
 
-/** The rows of a table of schema auth. */
+/** The rows of a table of schema auth. A row is null if it has an expression, which only PostgreSQL could compute. */
 export type AuthRows = Readonly<{
   table: string;
   columns: readonly string[];
-  rows: () => AsyncIterable<Buffer>;
+  rows: () => AsyncIterable<CopyRow | null>;
 }>;
 
 type Kind = 'rowhouse' | 'supabase';
@@ -31,14 +31,24 @@ export async function importUsers(
   tables: readonly AuthRows[],
   report: Reporting,
 ): Promise<void> {
-  const users = tables.find(({ table }) => table === 'users');
-  const kind = users && kindOf(users.columns);
-  if (!users || !kind) return;
-  await storeUsers(session, users, kind, report);
-  const passwords = tables.find(({ table }) => table === 'passwords');
-  if (kind === 'rowhouse' && passwords) await storePasswords(session, passwords, report);
-  const settings = tables.find(({ table }) => table === 'settings');
-  if (kind === 'rowhouse' && settings) await storeSettings(session, settings);
+  const of = (name: string) => tables.filter(({ table }) => table === name);
+  let kind: Kind | null = null;
+  for (const users of of('users')) {
+    const found = kindOf(users.columns);
+    if (found) await storeUsers(session, users, found, report);
+    else if (await hasRows(users)) report.skip('TABLE DATA auth.users', unknownColumns);
+    kind = found ?? kind;
+  }
+  if (kind !== 'rowhouse') return;
+  for (const passwords of of('passwords')) await storePasswords(session, passwords, report);
+  for (const settings of of('settings')) await storeSettings(session, settings);
+}
+
+const unknownColumns = 'Its columns are neither those of Supabase nor those of Rowhouse.';
+
+async function hasRows({ rows }: AuthRows): Promise<boolean> {
+  for await (const _row of rows()) return true;
+  return false;
 }
 
 function kindOf(columns: readonly string[]): Kind | null {
@@ -51,7 +61,7 @@ type Password = { user_id: string; hash: string };
 
 async function storeUsers(
   session: ImportSession,
-  { rows, columns }: AuthRows,
+  { rows }: AuthRows,
   kind: Kind,
   report: Reporting,
 ): Promise<void> {
@@ -63,19 +73,43 @@ async function storeUsers(
       report.skipInGroup('users', 'Another user has the same id or email address.');
     if (passwords.length > 0) await send(session, insertPasswords, passwords.splice(0));
   };
-  await inBatches(readCopyRows(rows(), columns), store, (row) => {
+  await inBatches(rows(), report, store, (row) => {
     const user = readUser(row, kind);
     if (typeof user === 'string') {
       report.skipInGroup(`users: ${user}`, 'The user cannot be stored here.');
+      report.noteMissingUser(row.get('id') ?? '', user);
       return null;
     }
     const hash = kind === 'supabase' ? row.get('encrypted_password') : null;
     if (hash && isKnownHash(hash)) passwords.push({ user_id: user.id, hash });
     else if (hash) report.skipInGroup('passwords', unknownHash);
+    else if (kind === 'supabase') report.skipInGroup('users without a password', noPassword);
+    if (kind === 'supabase') noteLeftOut(row, report);
     return user;
   });
 }
 
+/** What a user of Supabase has, and one of ours has not. */
+function noteLeftOut(row: CopyRow, report: Reporting): void {
+  if (row.get('phone')) report.skipInGroup('phone numbers of users', 'Users have no phone number here.');
+  const data = row.get('raw_app_meta_data') ?? '{}';
+  if (hasOwnKeys(data))
+    report.skipInGroup('raw_app_meta_data of users', 'Users have no data of the app here.');
+}
+
+/** The service itself writes two keys. */
+function hasOwnKeys(json: string): boolean {
+  try {
+    const data: unknown = JSON.parse(json);
+    if (typeof data !== 'object' || data === null) return false;
+    return Object.keys(data).some((key) => key !== 'provider' && key !== 'providers');
+  } catch {
+    return true;
+  }
+}
+
+const noPassword =
+  'The users are here, but they signed in by a provider, a link or a code. They set a password: POST …/auth/recover.';
 const unknownHash =
   'The hash has an unknown form or too high a cost. The user sets a new password: POST …/auth/recover.';
 
@@ -122,13 +156,10 @@ const insertUsers = `
     last_sign_in_at timestamptz, email_verified_at timestamptz, banned_at timestamptz, banned_until timestamptz)
   on conflict do nothing`;
 
-async function storePasswords(
-  session: ImportSession,
-  { rows, columns }: AuthRows,
-  report: Reporting,
-): Promise<void> {
+async function storePasswords(session: ImportSession, { rows }: AuthRows, report: Reporting): Promise<void> {
   await inBatches(
-    readCopyRows(rows(), columns),
+    rows(),
+    report,
     async (batch: Password[]) => void (await send(session, insertPasswords, batch)),
     (row) => {
       const [id, hash] = [row.get('user_id') ?? '', row.get('hash') ?? ''];
@@ -146,8 +177,9 @@ const insertPasswords = `
   where exists (select from auth.users where users.id = given.user_id)
   on conflict do nothing`;
 
-async function storeSettings(session: ImportSession, { rows, columns }: AuthRows): Promise<void> {
-  for await (const row of readCopyRows(rows(), columns)) {
+async function storeSettings(session: ImportSession, { rows }: AuthRows): Promise<void> {
+  for await (const row of rows()) {
+    if (!row) continue;
     const value = row.get('refuse_common_passwords') === 't' ? 'true' : 'false';
     await send(
       session,
@@ -159,13 +191,15 @@ async function storeSettings(session: ImportSession, { rows, columns }: AuthRows
 }
 
 async function inBatches<T>(
-  rows: AsyncIterable<CopyRow>,
+  rows: AsyncIterable<CopyRow | null>,
+  report: Reporting,
   store: (batch: T[]) => Promise<void>,
   read: (row: CopyRow) => T | null,
 ): Promise<void> {
   let batch: T[] = [];
   for await (const row of rows) {
-    const value = read(row);
+    if (!row) report.skipInGroup('users: a value is an expression', 'Only constants are taken over.');
+    const value = row && read(row);
     if (value) batch.push(value);
     if (batch.length < batchRows) continue;
     await store(batch);

@@ -10,6 +10,11 @@ export class BrokenDump extends Error {
   }
 }
 
-export function endsTooEarly(): BrokenDump {
-  return new BrokenDump('the dump ends too early', 'Upload the whole file again.');
+/** `missing`: what is not there any more. */
+export function endsTooEarly(missing?: string, hint?: string): BrokenDump {
+  const again = 'Upload the whole file again.';
+  return new BrokenDump(
+    missing === undefined ? 'the dump ends too early' : `the dump ends too early: ${missing}`,
+    hint === undefined ? again : `${again} ${hint}`,
+  );
 }

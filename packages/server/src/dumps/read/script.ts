@@ -9,12 +9,14 @@ import { findEnd, untilEnd } from './rows.ts';
 import { StatementEnd } from './statement-end.ts';
 import { findWords } from './words.ts';
 
-/** What pg_dump says about the statements that follow. It is a comment: good for a report, never for a decision about rights. */
+/** What pg_dump says about the statements that follow, or what they say themselves (subject.ts): good for a report, never for a decision about rights. */
 export type Heading = Readonly<{
   kind: string;
   schema: string | null;
   name: string;
   owner: string | null;
+  /** Read from the statement, because there is no comment about it. */
+  isDerived?: boolean;
 }>;
 
 export type ScriptItem = Readonly<{
@@ -25,7 +27,8 @@ export type ScriptItem = Readonly<{
   refused: string | null;
   /** Where the rows of a COPY begin. */
   rowsAt: number | null;
-  /** Where the reader is: for progress. */
+  /** Where the statement begins, and where the reader is. */
+  from: number;
   at: number;
 }>;
 
@@ -40,6 +43,7 @@ export async function* readScript(file: DumpFile, windowBytes = usualBytes): Asy
   checkScriptBeginning(await file.read(0, beginningBytes));
   const scan = new StatementEnd();
   const input = new Input(file, windowBytes);
+  const marks = new Marks();
   let heading: Heading | null = null;
   let refused: string | null = null;
   for (let turn = 1; ; turn++) {
@@ -61,9 +65,14 @@ export async function* readScript(file: DumpFile, windowBytes = usualBytes): Asy
     const start = isCommand ? found.at : scan.beginsAt;
     heading = findHeading(input.bytes.subarray(0, start)) ?? heading;
     const text = scan.hasBegun || isCommand ? textOf(input.bytes.subarray(start, end)) : '';
+    marks.note(input.bytes.subarray(0, scan.hasBegun || isCommand ? start : end));
+    const from = input.at + start;
     input.skip(end);
     scan.restart();
-    const item = { heading, text, refused: isCommand ? psqlCommand : refused, rowsAt: null, at: input.at };
+    const item = {
+      ...{ heading, text, refused: isCommand ? psqlCommand : refused, rowsAt: null },
+      ...{ from, at: input.at },
+    };
     refused = null;
     if (isCommand ? isHarmless(text.trim()) : text === '') continue;
     noteStrings(scan, text);
@@ -71,13 +80,44 @@ export async function* readScript(file: DumpFile, windowBytes = usualBytes): Asy
       yield item;
       continue;
     }
-    const rowsAt = await nextLine(file, input.at);
+    const rowsAt = await nextLine(file, input.at, text);
     yield { ...item, rowsAt };
-    input.goTo(await skipRows(file, rowsAt));
+    input.goTo(await skipRows(file, rowsAt, text));
   }
-  if (!scan.isOutside || scan.hasBegun) throw endsTooEarly();
-  await checkEnd(file);
+  if (scan.hasBegun)
+    throw endsTooEarly(
+      `the statement "${shorten(textStart(input.bytes.subarray(scan.beginsAt)))}" has no end`,
+    );
+  if (!scan.isOutside) throw endsTooEarly('a comment has no end');
+  marks.note(input.bytes);
+  marks.check();
 }
+
+/** pg_dump writes a first and a last line: without the last, the file was cut off between two statements. */
+class Marks {
+  private begun = 0;
+  private complete = 0;
+
+  /** `bytes`: what is between two statements. A file can hold several dumps, and have statements behind its last line. */
+  note(bytes: Buffer): void {
+    for (let at = bytes.indexOf(mark); at !== -1; at = bytes.indexOf(mark, at + 1)) {
+      if (at > 0 && bytes[at - 1] !== 10) continue;
+      const rest = bytes.toString('latin1', at + mark.length, at + mark.length + 12);
+      if (/^ complete\s/.test(`${rest}\n`)) this.complete++;
+      else if (/^\s/.test(`${rest}\n`)) this.begun++;
+    }
+  }
+
+  check(): void {
+    if (this.begun <= this.complete) return;
+    throw endsTooEarly(
+      `the line "${mark} complete" is missing`,
+      'If you removed that line yourself, add it at the end.',
+    );
+  }
+}
+
+const mark = '-- PostgreSQL database dump';
 
 /** The part of the file from the beginning of a statement to where it was read. */
 class Input {
@@ -155,7 +195,7 @@ async function* piecesOf(file: DumpFile, from: number, windowBytes: number): Asy
   }
 }
 
-async function skipRows(file: DumpFile, rowsAt: number): Promise<number> {
+async function skipRows(file: DumpFile, rowsAt: number, copy: string): Promise<number> {
   let rest: Buffer = Buffer.from('\n');
   let restAt = rowsAt - 1;
   for (let at = rowsAt; ; ) {
@@ -164,7 +204,8 @@ async function skipRows(file: DumpFile, rowsAt: number): Promise<number> {
     const bytes = Buffer.concat([rest, next]);
     const end = findEnd(bytes, at >= file.size);
     if (end !== -1) return Math.min(file.size, restAt + end + 3);
-    if (next.length === 0) throw endsTooEarly();
+    if (next.length === 0)
+      throw endsTooEarly(`the line "\\." is missing behind the rows of ${shorten(copy)}`);
     const keep = Math.max(0, bytes.length - 5);
     rest = bytes.subarray(keep);
     restAt += keep;
@@ -172,10 +213,10 @@ async function skipRows(file: DumpFile, rowsAt: number): Promise<number> {
 }
 
 /** Rows begin on the next line. */
-async function nextLine(file: DumpFile, at: number): Promise<number> {
+async function nextLine(file: DumpFile, at: number, copy: string): Promise<number> {
   const bytes = await file.read(at, 1024);
   const end = bytes.indexOf(10);
-  if (end === -1) throw endsTooEarly();
+  if (end === -1) throw endsTooEarly(`the line "\\." is missing behind ${shorten(copy)}`);
   if (bytes.subarray(0, end).toString('latin1').trim() !== '')
     throw new BrokenDump('COPY … FROM stdin is followed by something else on its line');
   return at + end + 1;
@@ -240,10 +281,12 @@ function noteStrings(scan: StatementEnd, statement: string): void {
   if (value) scan.standardStrings = value.toLowerCase() === 'on';
 }
 
-/** pg_dump writes a last line: without it, the file was cut off between two statements. */
-async function checkEnd(file: DumpFile): Promise<void> {
-  const start = (await file.read(0, 200)).toString('latin1');
-  if (!start.includes('-- PostgreSQL database dump')) return;
-  const end = (await file.read(Math.max(0, file.size - 1024), 1024)).toString('latin1');
-  if (!end.includes('-- PostgreSQL database dump complete')) throw endsTooEarly();
+/** For a message: one line of it. */
+function shorten(text: string): string {
+  const line = text.slice(0, 400).replace(/\s+/g, ' ').trim();
+  return line.length > 80 ? `${line.slice(0, 80)}…` : line;
+}
+
+function textStart(bytes: Buffer): string {
+  return bytes.toString('utf8', 0, 400);
 }
