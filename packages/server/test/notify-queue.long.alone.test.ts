@@ -185,6 +185,95 @@ describe('a session that blocks the NOTIFY queue is ended, and the neighbour los
   });
 });
 
+describe('listeners that only wait are not ended with whoever holds the queue back', () => {
+  const holders: [string, (project: Project) => Promise<() => boolean>][] = [
+    [
+      'a listener that is busy',
+      async (project) => {
+        const holder = await connect(project);
+        await holder.query('listen c');
+        holder.query('select pg_sleep(12)').catch(() => {});
+        return () => holder.isOver === true;
+      },
+    ],
+    [
+      'a listener that is idle in a transaction',
+      async (project) => {
+        const holder = await connect(project);
+        await holder.query('listen c');
+        await holder.query('begin');
+        await holder.query('select 1');
+        return () => holder.isOver === true;
+      },
+    ],
+    [
+      'a procedure through the API',
+      async (project) => {
+        let isOver = false;
+        void run(project, `do $$ begin execute 'lis' || 'ten c'; commit; perform pg_sleep(50); end $$`).then(
+          ({ status }) => {
+            isOver = status === 503;
+          },
+        );
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        return () => isOver;
+      },
+    ],
+    ['nobody at all', async () => () => true],
+  ];
+
+  it.each(holders)('%s', async (_who, hold) => {
+    const isEnded = await hold(await rowhouse.project('Holder'));
+    const third = await rowhouse.project('Third');
+    // Of the flooder's own database, of the neighbour's, and of one that does nothing else.
+    const heard = new Map<string, string[]>();
+    const listeners = await Promise.all(
+      [neighbour, third, neighbour].map(async (project, index) => {
+        const client = await connect(project);
+        await client.query('listen heard');
+        const name = `${index}`;
+        heard.set(name, []);
+        client.on('notification', ({ payload = '' }) => heard.get(name)?.push(payload));
+        return client;
+      }),
+    );
+    await besideNeighbour(async () => {
+      for (const { status, body } of await Promise.all([1, 2, 3, 4].map(() => run(flooder, flood))))
+        expect([200, 503], JSON.stringify(body)).toContain(status);
+      await until('the holder is ended', async () => isEnded(), 20_000);
+      await until('the queue is short', async () => (await usage()) < 0.01, 20_000);
+    });
+    expect(listeners.map((client) => (client as { isOver?: boolean }).isOver ?? false)).toEqual([
+      false,
+      false,
+      false,
+    ]);
+    for (const project of [neighbour, third])
+      for (let n = 1; n <= 5; n++)
+        expect((await run(project, `select pg_notify('heard', '${n}')`)).status).toBe(200);
+    const all = ['1', '2', '3', '4', '5'];
+    await until('they hear 5 of 5', async () => [...heard.values()].every((list) => list.length >= 5));
+    expect([...heard.values()]).toEqual([all, all, all]);
+  });
+
+  it('a listener that only was not woken holds nothing back: floods that fail wake nobody', async () => {
+    const listener = await connect(neighbour);
+    await listener.query('listen heard');
+    const failing = `do $$ begin for i in 1..50000 loop perform pg_notify('c', repeat('x', 7900) || i); end loop; end $$; `;
+    const attempts = await Promise.all(
+      [1, 2, 3].map(() =>
+        rowhouse.call('POST', `/projects/${flooder.slug}/query`, {
+          key: flooder.key,
+          body: { query: failing, timeout_ms: 150 },
+        }),
+      ),
+    );
+    for (const { status } of attempts) expect([200, 503, 504]).toContain(status);
+    await until('the queue is short', async () => (await usage()) < 0.01, 20_000);
+    expect((await listener.query('select 1 as fine')).rows).toEqual([{ fine: 1 }]);
+  });
+});
+
 it('a flood that does not fill the queue ends no session', async () => {
   const reader = await connect(neighbour);
   const reading = reader.query('select pg_sleep(2), 1 as fine');

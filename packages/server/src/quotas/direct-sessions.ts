@@ -3,7 +3,7 @@
 // the consequences: it vacuums what such sessions leave behind, has the next login told why, and refuses logins of clients
 // that only reconnect to continue.
 import type { Control } from '../control/control.ts';
-import { wakeListeners } from '../engine/notify-queue.ts';
+import { openListenerWaker } from '../engine/notify-queue.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { openDatabase } from '../postgres/database.ts';
@@ -55,6 +55,7 @@ const forgetMs = 60_000;
 export function watchDirectSessions({ control, server }: Deps, log: Log): DirectWatch {
   // Separate connections: this must not wait behind the creation of databases.
   const connections = openDatabase(server.address, { max: 2 });
+  const waker = openListenerWaker(server);
   const watchedProjects = new Map<string, WatchedProject>();
   const tasks = new Set<Promise<void>>();
   let unmeasuredToldAt = Number.NEGATIVE_INFINITY;
@@ -74,7 +75,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   };
 
   const onEvent = (event: GuardEvent) => {
-    if ('queueUsage' in event) return void wakeListeners(server).catch(() => {});
+    if ('queueUsage' in event) return waker.wake();
     if ('heldBack' in event) return tellHeldBack(event);
     if ('error' in event) return tellUnmeasured(event);
     forgetOld();
@@ -223,6 +224,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     stop: async () => {
       isStopping = true;
       await Promise.allSettled(tasks);
+      await waker.stop();
       await connections.end();
     },
   };

@@ -2,9 +2,13 @@
 // and it shrinks only up to the slowest listener: one that stays in a transaction, or does not read what it is sent, makes
 // NOTIFY fail in every project once the queue is full.
 //
-// PostgreSQL shows neither which sessions listen nor which one is last. So the sessions of one project after another are
-// ended, the most likely first, until the queue shrinks: the last one ended has held it back. The guard remembers this
-// project; the next time it loses its direct connections for a while.
+// PostgreSQL shows neither which sessions listen nor which one is last, and it does not wake an idle listener of another
+// database as long as a flood has not committed: then everybody seems to hold the queue back. So all listeners are woken
+// first. Those that can read on do, and if the queue does not move after that, somebody holds it back. The sessions of one
+// project after another are ended then, the most likely first, until the queue shrinks: the last one ended has held it back.
+// The guard remembers this project; the next time it loses its direct connections for a while.
+
+import { wakingStatement } from '../engine/notify-queue.ts';
 import type { Server } from '../engine/servers.ts';
 import { isDirect } from './direct-sessions-sql.ts';
 
@@ -20,7 +24,7 @@ export type HeldBack = {
   /** For a repeated offence: no direct connections until then, in milliseconds since the epoch. */
   pausedUntil: number | null;
 };
-/** Idle listeners that are behind must be woken. */
+/** Listeners that are behind must be woken. */
 export type QueueIsLong = { queueUsage: number };
 
 /** The queue counts as long from 128 MB on, or from an eighth of its maximum if that is smaller. */
@@ -32,8 +36,18 @@ const lookMs = 4;
 const patienceMs = 250;
 /** A transaction that is younger than this does not hold the queue back: its session reads on when it ends. */
 const oldMs = 50;
+/** While the queue is long, listeners are woken again and again: a flood that goes on leaves them behind again. */
+const wakeEveryMs = 100;
+/** A queue that has not moved for this long after all listeners were woken is held back by somebody. */
+const stillMs = 150;
 /** After this long all likely sessions were ended: from then on all remaining ones are candidates. */
-const anybodyMs = 150;
+const anybodyMs = 2_000;
+/** A listener that reads on shows no progress until it has read all: 400 MB take half a second, and longer on a busy machine. */
+const readingMs = 5_000;
+/** So long a queue, in parts of its maximum, does not wait for anybody: soon NOTIFY would fail in all projects. */
+const urgentPart = 0.25;
+/** A waking that does not end is not waited for. */
+const wakingMs = 5_000;
 const rememberMs = 3_600_000;
 const pauseForMs = 600_000;
 
@@ -44,6 +58,13 @@ export const notifyVariables = `
   queue_before float8;
   queue_calm_at timestamptz := clock_timestamp();
   queue_long_at timestamptz;
+  queue_last float8 := 0;
+  queue_moved_at timestamptz;
+  queue_woken_at timestamptz;
+  waking_at timestamptz;
+  is_held boolean;
+  is_reading boolean;
+  blocked_pids integer[] := '{}';
   suspect record;
   suspect_id text;
   suspects_tried text[] := '{}';
@@ -81,6 +102,7 @@ export function notifyTurn(server: Server): string {
     end if;
     if queue_usage < queue_limit then
       queue_long_at := null;
+      waking_at := null;
       suspect_id := null;
       suspects_tried := '{}';
     elsif suspect_id is not null and not suspect_is_gone
@@ -93,23 +115,27 @@ export function notifyTurn(server: Server): string {
         raise info '%', jsonb_build_object(
           'project', suspect_id, 'heldBack', cardinality(suspect.pids), 'usage', queue_before, 'isProven', false,
           'pausedUntil', null);
+        suspect_id := null;
+        -- The others may have been left behind meanwhile.
+        queue_moved_at := began_at;
+        queue_woken_at := null;
       end if;
-      if queue_long_at is null then
-        queue_long_at := began_at;
-        raise info '%', jsonb_build_object('queueUsage', queue_usage);
-      end if;
-      ${nextSuspect(server)}
-      suspect_id := suspect.project;
-      if suspect_id is null then
-        suspects_tried := '{}';
-      else
-        perform pg_terminate_backend(pid) from unnest(suspect.pids) as pid;
-        suspects_tried := suspects_tried || suspect.name;
-        suspect_ended_at := began_at;
-        suspect_is_gone := false;
-        queue_before := queue_usage;
+      ${whetherHeld}
+      if is_held then
+        ${nextSuspect(server)}
+        suspect_id := suspect.project;
+        if suspect_id is null then
+          suspects_tried := '{}';
+        else
+          perform pg_terminate_backend(pid) from unnest(suspect.pids) as pid;
+          suspects_tried := suspects_tried || suspect.name;
+          suspect_ended_at := began_at;
+          suspect_is_gone := false;
+          queue_before := queue_usage;
+        end if;
       end if;
     end if;
+    queue_last := queue_usage;
     if paused <> '{}' then
       perform pg_terminate_backend(session.pid)
       from pg_stat_get_activity(null) as session join pg_database on pg_database.oid = session.datid
@@ -121,10 +147,52 @@ export function notifyTurn(server: Server): string {
 }
 
 /**
+ * A listener that is reading on. Its state remains idle, but it is in a transaction meanwhile, whose start PostgreSQL reports
+ * as that of the session's last statement.
+ */
+const isReading = `(session.state = 'idle' and session.xact_start is not null
+              and session.wait_event is distinct from 'ClientWrite')`;
+const mayStillRead = `coalesce(queue_woken_at, began_at) > began_at - interval '${readingMs} ms'`;
+/** Sessions to which something is sent and that may not read it. */
+const blocked = `array(
+          select session.pid from pg_stat_get_activity(null) as session
+          where session.state = 'idle' and session.wait_event = 'ClientWrite')`;
+
+/**
+ * Has the listeners woken, and decides whether somebody holds the queue back. The session that wakes them keeps the time of
+ * its last notification. Usage that falls from one turn to the next means that the last listener moved.
+ */
+const whetherHeld = `
+      if queue_long_at is null then
+        queue_long_at := began_at;
+        queue_moved_at := began_at;
+        queue_woken_at := null;
+        blocked_pids := ${blocked};
+      elsif queue_usage < queue_last then
+        queue_moved_at := began_at;
+        queue_woken_at := null;
+      end if;
+      if waking_at is null or waking_at < began_at - interval '${wakeEveryMs} ms' then
+        waking_at := began_at;
+        raise info '%', jsonb_build_object('queueUsage', queue_usage);
+      end if;
+      if queue_woken_at is null then
+        select min(session.state_change) into queue_woken_at from pg_stat_get_activity(null) as session
+        where session.usesysid = us and session.state = 'idle' and session.query = '${wakingStatement}'
+          and session.state_change > queue_moved_at;
+        if queue_woken_at is not null then blocked_pids := ${blocked}; end if;
+      end if;
+      is_reading := ${mayStillRead} and exists (
+        select from pg_stat_get_activity(null) as session where ${isReading});
+      is_held := queue_usage > ${urgentPart} or not is_reading
+        and coalesce(queue_woken_at, queue_moved_at + interval '${wakingMs} ms') < began_at - interval '${stillMs} ms';`;
+
+/**
  * Chooses one project, with all its sessions of the same tier. Tier 0: a project with an earlier offence. 1: sessions that are
  * stuck while notifications are sent to them, or whose text says LISTEN. 2: idle in a transaction. 3: in a transaction, if
  * the session can have listened before; our own sessions are clean when a statement begins, so there only a procedure that
- * commits can. At last (4) all other direct sessions, such as idle ones that were not woken, and (5) our own in a transaction.
+ * commits can. At last (4) all other direct sessions that did not move although they were woken, and (5) our own in a
+ * transaction: first those of projects that were tried before.
  */
 function nextSuspect(server: Server): string {
   return `
@@ -141,14 +209,15 @@ function nextSuspect(server: Server): string {
           cross join lateral (
             select coalesce(session.xact_start < began_at - interval '${oldMs} ms', false) as is_old,
                    ${isDirect(server)} as is_direct,
-                   session.state = 'idle' and session.wait_event = 'ClientWrite' as is_stuck
+                   session.wait_event = 'ClientWrite' and session.pid = any (blocked_pids) as is_stuck
           ) as it
           cross join lateral (select case
+            when ${isReading} and ${mayStillRead} then null
             when offences ? project.id and (is_old or is_stuck) then 0
             when is_direct and (is_stuck or is_old and session.query ~* '\\ylisten\\y') then 1
             when is_direct and is_old and session.state like 'idle in transaction%' then 2
             when is_old and (is_direct or session.xact_start > session.query_start) then 3
-            when queue_long_at > began_at - interval '${anybodyMs} ms' then null
+            when is_reading or coalesce(queue_woken_at, began_at) > began_at - interval '${anybodyMs} ms' then null
             when is_direct then 4
             when is_old then 5
           end as tier) as likely
@@ -157,7 +226,9 @@ function nextSuspect(server: Server): string {
         group by project.id, tier
       ) as found
       where found.name <> all (suspects_tried)
-      order by found.tier, found.is_early desc, found.began
+      order by found.tier, exists (
+          select from unnest(suspects_tried) as tried where split_part(tried, ' ', 2) = found.project) desc,
+        found.is_early desc, found.began
       limit 1;`;
 }
 
