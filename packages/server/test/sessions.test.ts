@@ -6,7 +6,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
 import { type Answer, address, api, asAdmin, until, useTestService } from './helpers.ts';
 
-const rowhouse = useTestService({ spares: 4, connections: { budget: 8, share: 3 } });
+/** One of the share is for callers that use none. */
+const rowhouse = useTestService({ spares: 4, connections: { budget: 8, share: 4 } });
 type Project = { slug: string; id: string; key: string };
 const projects: Project[] = [];
 let port = 0;

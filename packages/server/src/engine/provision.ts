@@ -218,6 +218,8 @@ export type ProjectLogin = Readonly<{
   passwordVersion: number;
   /** The account whose share of the sessions this uses. Null: the service itself. */
   accountId: string | null;
+  /** Who of those that use the project: a key, or a user. Absent: the account. */
+  caller?: string | undefined;
   /** Absent: the project's own role. */
   loginAs?: 'auth' | UserLogin;
   /** The acting user, for the logins `user` and `anon`. Without one such a session can do nothing. */
@@ -242,11 +244,12 @@ export type SignedInUser = Readonly<{
 }>;
 
 export function asUser(
-  { id, serverId, passwordVersion, accountId }: ProjectLogin,
+  { id, serverId, passwordVersion, accountId, caller: key }: ProjectLogin,
   actingUser: ActingUser,
 ): ProjectLogin {
-  const loginAs = actingUser.role === 'anon' ? 'anon' : 'user';
-  return { id, serverId, passwordVersion, accountId, loginAs, actingUser };
+  const isAnonymous = actingUser.role === 'anon';
+  const [loginAs, caller] = isAnonymous ? (['anon', key] as const) : (['user', actingUser.userId] as const);
+  return { id, serverId, passwordVersion, accountId, caller, loginAs, actingUser };
 }
 
 const anonymous: ActingUser = { role: 'anon' };
@@ -315,10 +318,14 @@ export function verifierOf(server: Server, name: string, passwordVersion = 1): S
   return sql.literal(scramVerifier(derivePassword(server.masterKey, name, passwordVersion)));
 }
 
+/** Of a project's role: direct ones and those of the API together. The rest is kept for the API. */
+const maxSessionsOfRole = 40;
+export const maxDirectSessions = 30;
+
 async function ensureRole(server: Server, name: string): Promise<void> {
   const role = sql.id(name);
   const rights = sql`
-    login nosuperuser nocreatedb nocreaterole noreplication nobypassrls connection limit 40
+    login nosuperuser nocreatedb nocreaterole noreplication nobypassrls connection limit ${sql.script(String(maxSessionsOfRole))}
     password ${verifierOf(server, name)}`;
   try {
     await all(server, [sql`create role ${role} ${rights}`]);

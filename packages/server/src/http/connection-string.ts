@@ -38,8 +38,8 @@ export async function identifyByConnection(
   const caller = await deps.keyRing.verifyRole(user, secret);
   deps.rates.require(caller);
   if (database !== databaseOf(caller.projectId)) throw errors.projectNotFound(database);
-  const { projectId, serverId, passwordVersion, accountId } = caller;
-  return { caller, login: { id: projectId, serverId, passwordVersion, accountId } };
+  const { projectId, serverId, passwordVersion, accountId, keyId } = caller;
+  return { caller, login: { id: projectId, serverId, passwordVersion, accountId, caller: keyId } };
 }
 
 /** The slug names the database. With a key of a project there is no doubt, so that the slug as the user is enough. */

@@ -6,7 +6,7 @@ const open = async () => ({ isUsable: true, close: () => {}, destroy: () => {} }
 
 it('sessions that the service opened first count as those of the account, once it uses the project', async () => {
   // The last two of the budget are kept for accounts that use none.
-  const limits = { budget: 16, maxOpen: 16, share: 16, waiting: 100, waitMs: 60_000, idleMs: 60_000 };
+  const limits = { budget: 16, maxOpen: 16, share: 32, waiting: 100, waitMs: 60_000, idleMs: 60_000 };
   const pool = createSessionPool(limits);
   pool.release('quiet', await pool.acquire('quiet', open, 'quiet'), true);
   const held = [await pool.acquire('loud', open, null)];
@@ -19,6 +19,79 @@ it('sessions that the service opened first count as those of the account, once i
   pool.release('loud too', await waiting, true);
   expect(pool.counts()).toEqual({ open: 16, idle: 16, waiting: 0 });
   await pool.end();
+});
+
+describe('the callers of a project', () => {
+  const limits = { budget: 20, maxOpen: 20, share: 10, waiting: 4, waitMs: 60_000, idleMs: 60_000 };
+  const fill = async () => {
+    const pool = createSessionPool(limits);
+    const held = await Promise.all(Array.from({ length: 8 }, () => pool.acquire('p', open, 'a', 'loud')));
+    return { pool, held };
+  };
+
+  it('leave the last sessions to those that use none, and the next one goes to whoever uses the fewest', async () => {
+    const { pool, held } = await fill();
+    const served: string[] = [];
+    const acquire = (caller: string) =>
+      pool.acquire('p', open, 'a', caller).then((session) => {
+        served.push(caller);
+        return session;
+      });
+    const loud = [acquire('loud'), acquire('loud')];
+    const one = await acquire('one');
+    const second = acquire('one');
+    const other = await acquire('other');
+    expect([served, pool.counts().waiting]).toEqual([['one', 'other'], 3]);
+    expect(pool.takeIdle('p', undefined, 'loud')).toBe(null);
+    // Ten are in use: whoever gives one back, it goes to a caller that uses none, or to the one that uses the fewest.
+    pool.release('p', other, true);
+    expect(pool.counts()).toEqual({ open: 10, idle: 1, waiting: 3 });
+    pool.release('p', one, true);
+    pool.release('p', await second, true);
+    for (const session of held) pool.release('p', session, true);
+    for (const session of await Promise.all(loud)) pool.release('p', session, true);
+    expect(served).toEqual(['one', 'other', 'one', 'loud', 'loud']);
+    expect(pool.counts()).toEqual({ open: 10, idle: 10, waiting: 0 });
+    await pool.end();
+  });
+
+  it('have room in a queue that one of them fills', async () => {
+    const { pool, held } = await fill();
+    const loud = Array.from({ length: 5 }, () => pool.acquire('p', open, 'a', 'loud').catch(() => null));
+    await Promise.resolve();
+    expect(pool.counts().waiting).toBe(4);
+    const quiet = await Promise.all(['one', 'other'].map((caller) => pool.acquire('p', open, 'a', caller)));
+    const late = pool.acquire('p', open, 'a', 'one');
+    expect(pool.counts().waiting).toBe(4);
+    for (const session of [...quiet, ...held]) pool.release('p', session, true);
+    pool.release('p', await late, true);
+    const last = await Promise.all(loud);
+    for (const session of last) if (session) pool.release('p', session, true);
+    expect(last.map((session) => session !== null)).toEqual([true, true, true, false, false]);
+    expect(pool.counts()).toEqual({ open: 10, idle: 10, waiting: 0 });
+    await pool.end();
+  });
+
+  it('take turns where there is one session', async () => {
+    const pool = createSessionPool({ ...limits, budget: 1, maxOpen: 1, waiting: 10 });
+    const served: string[] = [];
+    const first = await pool.acquire('p', open, 'a', 'loud');
+    const all = ['loud', 'loud', 'loud', 'one', 'other'].map(async (caller) => {
+      const session = await pool.acquire('p', open, 'a', caller);
+      served.push(caller);
+      pool.release('p', session, true);
+    });
+    pool.release('p', first, true);
+    await Promise.all(all);
+    expect(served).toEqual(['loud', 'one', 'other', 'loud', 'loud']);
+    await pool.end();
+  });
+
+  it('share a small project as they come', async () => {
+    const pool = createSessionPool({ ...limits, share: 2 });
+    for (let n = 0; n < 2; n++) await pool.acquire('p', open, 'a', 'loud');
+    expect(pool.counts()).toEqual({ open: 2, idle: 0, waiting: 0 });
+  });
 });
 
 it('a session that cannot be opened uses up nothing', async () => {

@@ -1,19 +1,29 @@
 // The pool of project sessions: a budget for those in use, a share for each project, and a bounded queue with a deadline.
 // Accounts that want sessions at the same time share fairly: a free one goes to the account that uses the fewest, and the last
-// ones of the budget only to accounts that use hardly any.
+// ones of the budget only to accounts that use hardly any. Likewise the callers of a project (caller-shares.ts).
 // Opening a session costs a hundred times as much as a short statement, so idle sessions stay open while memory allows. Those that
 // have grown are closed soon: a new one needs less than half of their memory.
 // At the limit, the project that has been idle longest loses one.
 import { errors } from '../errors.ts';
+import { allCallers, CallerShares, keptOf } from './caller-shares.ts';
 import type { Session } from './session.ts';
+import { type Line, type Lines, openWaiters } from './session-waiters.ts';
 
 export type SessionPool = {
-  /** A session for one request. Throws 429 if none becomes free in time. `account`: whose share it uses. Null: the service. */
-  acquire(project: string, open: () => Promise<Session>, account?: string | null): Promise<Session>;
+  /**
+   * A session for one request. Throws 429 if none becomes free in time. `account`: whose share it uses. Null: the service. `caller`: who
+   * of those that use the project.
+   */
+  acquire(
+    project: string,
+    open: () => Promise<Session>,
+    account?: string | null,
+    caller?: string,
+  ): Promise<Session>;
   /** Opens a session for the next `acquire` of the project, if the project has none. */
   warm(project: string, how: Warming): void;
   /** An open idle session, or null. */
-  takeIdle(project: string, isFit?: (session: Session) => boolean): Session | null;
+  takeIdle(project: string, isFit?: (session: Session) => boolean, caller?: string): Session | null;
   /** Whether other projects wait for a session. */
   isWanted(project: string): boolean;
   /** Returns a session to the pool. One that is not reusable is closed. */
@@ -43,19 +53,12 @@ export type PoolLimits = {
   idleMs: number;
 };
 
-type Waiter = {
-  project: string;
-  since: number;
-  openSession: () => Promise<Session>;
-  resolve: (session: Session | Promise<Session>) => void;
-  reject: (error: Error) => void;
-};
 /**
- * `waiters`: in order of arrival. `turn`: its last one in the queue. Not AccountTurns: every statement counts here, so that counts
- * are fields instead of look-ups by name, and only turns of those who waited matter.
+ * `turn`: its last one in the queue. Not AccountTurns: every statement counts here, so that counts are fields instead of look-ups by
+ * name, and only turns of those who waited matter.
  */
-type AccountPool = { used: number; usedAt: number; waiters: Waiter[]; turn: number };
-/** `warming`: being opened, and not acquired yet. */
+type AccountPool = Lines & { used: number; usedAt: number; turn: number };
+/** `warming`: being opened for `by`, who is nobody yet. */
 type ProjectPool = {
   idle: Session[];
   open: number;
@@ -63,8 +66,11 @@ type ProjectPool = {
   sessions: Set<Session>;
   usedAt: number;
   account: AccountPool;
-  warming: Promise<Session> | null;
+  callers: CallerShares;
+  warming: { session: Promise<Session>; by: Opener } | null;
 };
+/** Whose session is being opened. */
+type Opener = { caller: string };
 const isAny = () => true;
 /** So long after its last request, an account no longer counts as one that may want a session. */
 const accountMs = 60 * 60_000;
@@ -75,19 +81,17 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   /** Least recently used first. */
   const pools = new Map<string, ProjectPool>();
   const accounts = new Map<string, AccountPool>();
-  const queued = new Set<AccountPool>();
-  let waiting = 0;
+  const waiters = openWaiters<AccountPool>(limits);
   let turns = 0;
   let open = 0;
   let used = 0;
   let ended = false;
-  let lateTimer: NodeJS.Timeout | null = null;
   let onEmpty: (() => void) | null = null;
 
   const accountOf = (name: string): AccountPool => {
     const found = accounts.get(name);
     if (found) return found;
-    const account = { used: 0, usedAt: performance.now(), waiters: [], turn: 0 };
+    const account = { used: 0, usedAt: performance.now(), lines: new Map(), waiting: 0, turn: 0 };
     accounts.set(name, account);
     return account;
   };
@@ -110,6 +114,9 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   const few = Math.max(1, Math.floor(reserved / 4));
   const mayUse = (account: AccountPool): boolean =>
     used < limits.budget && (used < limits.budget - reserved || account.used < few || !hasSeveral());
+  const kept = keptOf(limits.share);
+  const isShareOf = (pool: ProjectPool, caller: string): boolean =>
+    pool.open - pool.idle.length < limits.share - kept || pool.callers.usedBy(caller) === 0;
   const hasSeveral = () => accounts.size > (accounts.has(ownWork) ? 2 : 1);
 
   const noteClosed = (project: string, session: Session | null) => {
@@ -122,15 +129,21 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     if (open === 0) onEmpty?.();
   };
 
-  const takeIdle = (project: string, isFit: (session: Session) => boolean = isAny): Session | null => {
+  const takeIdle = (
+    project: string,
+    isFit: (session: Session) => boolean = isAny,
+    caller = allCallers,
+  ): Session | null => {
     const pool = used < limits.budget ? pools.get(project) : undefined;
-    while (pool && mayUse(pool.account)) {
+    while (pool && mayUse(pool.account) && isShareOf(pool, caller)) {
       const at = pool.idle.findLastIndex((session) => !session.isUsable || isFit(session));
       const [session] = at < 0 ? [] : pool.idle.splice(at, 1);
       if (!session) return null;
       if (session.isUsable) {
         used++;
         pool.account.used++;
+        pool.callers.begin(caller);
+        pool.callers.give(session, caller);
         return session;
       }
       noteClosed(project, session);
@@ -150,17 +163,20 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     return false;
   };
 
-  const mayOpen = (project: string, account: AccountPool): boolean =>
-    mayUse(account) &&
-    (pools.get(project)?.open ?? 0) < limits.share &&
-    (open < limits.maxOpen || closeLongestIdle());
+  const mayOpen = (project: string, account: AccountPool, caller: string): boolean => {
+    if (!mayUse(account)) return false;
+    const pool = pools.get(project);
+    if (pool && !(pool.open < limits.share && isShareOf(pool, caller))) return false;
+    return open < limits.maxOpen || closeLongestIdle();
+  };
 
-  const reserve = (project: string, account: AccountPool): ProjectPool => {
+  const reserve = (project: string, account: AccountPool, caller: string): ProjectPool => {
     const none = { idle: [], open: 0, sessions: new Set<Session>(), usedAt: 0, account, warming: null };
-    const pool = pools.get(project) ?? none;
+    const pool = pools.get(project) ?? { ...none, callers: new CallerShares() };
     pools.set(project, pool);
     pool.open++;
     pool.account.used++;
+    pool.callers.begin(caller);
     open++;
     used++;
     return pool;
@@ -168,91 +184,70 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
 
   /** Serves every waiter for whom there is room now: those of the account that uses the fewest sessions first. */
   const serveWaiters = () => {
-    const left = new Set(queued);
+    const left = new Set(waiters.queued);
     while (left.size > 0 && used < limits.budget) {
       const next = leastUsed(left);
-      if (!serveOne(next) || next.waiters.length === 0) left.delete(next);
+      if (!serveOne(next) || next.waiting === 0) left.delete(next);
     }
   };
 
-  const noteLeft = (account: AccountPool) => {
-    waiting--;
-    if (account.waiters.length === 0) queued.delete(account);
-  };
-
-  /** First come, first served, of those whose project may have another session. */
+  /** First the caller that uses the fewest sessions, of those whose project may have another one. */
   const serveOne = (account: AccountPool): boolean => {
-    const { waiters } = account;
-    for (let index = 0; index < waiters.length; index++) {
-      const { project, openSession, resolve } = waiters[index] as Waiter;
-      const idle = takeIdle(project);
-      if (!idle && !mayOpen(project, account)) continue;
-      waiters.splice(index, 1);
-      noteLeft(account);
+    const passed = new Set<Line>();
+    for (;;) {
+      const line = shortest(account, passed);
+      if (!line) return false;
+      const { project, caller } = line;
+      const idle = takeIdle(project, isAny, caller);
+      if (!idle && !mayOpen(project, account, caller)) {
+        passed.add(line);
+        continue;
+      }
+      const { openSession, resolve } = waiters.take(account, line);
       account.turn = ++turns;
       if (idle) resolve(idle);
       else {
-        reserve(project, account);
-        resolve(openNow(project, openSession));
+        reserve(project, account, caller);
+        resolve(openNow(project, openSession, { caller }));
       }
       return true;
     }
-    return false;
   };
 
-  const openNow = async (project: string, openSession: () => Promise<Session>): Promise<Session> => {
+  const shortest = ({ lines }: AccountPool, passed: ReadonlySet<Line>): Line | null => {
+    let best: Line | null = null;
+    let fewest = Number.POSITIVE_INFINITY;
+    for (const line of lines.values()) {
+      if (passed.has(line)) continue;
+      const own = pools.get(line.project)?.callers.usedBy(line.caller) ?? 0;
+      if (own === 0) return line;
+      const isFirst = own === fewest && best !== null && since(line) < since(best);
+      if (own > fewest || (own === fewest && !isFirst)) continue;
+      best = line;
+      fewest = own;
+    }
+    return best;
+  };
+
+  const openNow = async (
+    project: string,
+    openSession: () => Promise<Session>,
+    by: Opener,
+  ): Promise<Session> => {
     try {
       const session = await openSession();
-      pools.get(project)?.sessions.add(session);
+      const pool = pools.get(project);
+      pool?.sessions.add(session);
+      pool?.callers.give(session, by.caller);
       return session;
     } catch (error) {
       used--;
-      const account = pools.get(project)?.account;
-      if (account) account.used--;
+      const pool = pools.get(project);
+      if (pool) pool.account.used--;
+      pool?.callers.end(by.caller);
       noteClosed(project, null);
       serveWaiters();
       throw error;
-    }
-  };
-
-  const wait = (
-    project: string,
-    account: AccountPool,
-    openSession: () => Promise<Session>,
-  ): Promise<Session> => {
-    if (waiting >= limits.waiting) makeRoomFor(account);
-    lateTimer ??= setInterval(rejectLate, limits.waitMs / 50);
-    return new Promise((resolve, reject) => {
-      waiting++;
-      queued.add(account);
-      account.waiters.push({ project, since: performance.now(), openSession, resolve, reject });
-    });
-  };
-
-  /** The queue is full: whoever came last of the account with the most waiters goes, unless it is this account. */
-  const makeRoomFor = (account: AccountPool) => {
-    let most = account;
-    for (const other of queued) {
-      if (other.waiters.length > Math.max(most.waiters.length, account.waiters.length + 1)) most = other;
-    }
-    const tooMany = errors.overloaded('Too many statements are waiting.', 1);
-    if (most === account) throw tooMany;
-    most.waiters.pop()?.reject(tooMany);
-    noteLeft(most);
-  };
-
-  /** Each queue is in order of arrival. One timer serves all waiters, because hardly any waits that long. */
-  const rejectLate = () => {
-    const before = performance.now() - limits.waitMs;
-    for (const account of queued) {
-      while (account.waiters[0] && account.waiters[0].since < before) {
-        account.waiters.shift()?.reject(errors.overloaded('No database connection became free in time.', 1));
-        noteLeft(account);
-      }
-    }
-    if (waiting === 0 && lateTimer) {
-      clearInterval(lateTimer);
-      lateTimer = null;
     }
   };
 
@@ -265,20 +260,23 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     pools.set(project, pool);
     used--;
     pool.account.used--;
+    pool.callers.takeBack(session);
     if (reusable && session.isUsable && !ended) pool.idle.push(session);
     else {
       session.destroy();
       noteClosed(project, session);
     }
-    if (waiting > 0) serveWaiters();
+    if (waiters.count() > 0) serveWaiters();
   };
 
   const warm = (project: string, { open: openSession, account: name, isReusable }: Warming) => {
     if (ended || pools.has(project)) return;
     const account = accountFor(project, name);
-    if (!mayOpen(project, account)) return;
-    const pool = reserve(project, account);
-    const warming = openNow(project, openSession);
+    if (!mayOpen(project, account, allCallers)) return;
+    const pool = reserve(project, account, allCallers);
+    const by = { caller: allCallers };
+    const session = openNow(project, openSession, by);
+    const warming = { session, by };
     pool.warming = warming;
     const leave = () => {
       if (pool.warming !== warming) return false;
@@ -286,14 +284,18 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       return true;
     };
     // Whoever has acquired it gets the error. Otherwise the next request finds out by itself.
-    warming.then((session) => leave() && release(project, session, isReusable()), leave);
+    session.then((opened) => leave() && release(project, opened, isReusable()), leave);
   };
 
-  const claimWarm = (project: string): Promise<Session> | null => {
+  const claimWarm = (project: string, caller: string): Promise<Session> | null => {
     const pool = pools.get(project);
-    const warming = pool?.warming ?? null;
-    if (pool) pool.warming = null;
-    return warming;
+    if (!pool?.warming) return null;
+    const { session, by } = pool.warming;
+    pool.warming = null;
+    pool.callers.end(by.caller);
+    pool.callers.begin(caller);
+    by.caller = caller;
+    return session;
   };
 
   const closeIdle = (
@@ -330,27 +332,23 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       }
     }
     for (const [name, account] of accounts) {
-      const isIdle = account.used === 0 && account.waiters.length === 0 && account.usedAt < now - accountMs;
+      const isIdle = account.used === 0 && account.waiting === 0 && account.usedAt < now - accountMs;
       if (isIdle && !hasSessions(account)) accounts.delete(name);
     }
   }, sweepMs).unref();
 
   return {
     warm,
-    takeIdle: (project, isFit) => (ended ? null : takeIdle(project, isFit)),
-    isWanted: (project) => {
-      if (waiting === 0) return false;
-      for (const { waiters } of queued) if (waiters.some((waiter) => waiter.project !== project)) return true;
-      return false;
-    },
-    acquire: async (project, openSession, name = null) => {
+    takeIdle: (project, isFit, caller) => (ended ? null : takeIdle(project, isFit, caller)),
+    isWanted: waiters.isWanted,
+    acquire: async (project, openSession, name = null, caller = allCallers) => {
       if (ended) throw errors.unavailable('stopping');
       const account = accountFor(project, name);
-      const ready = takeIdle(project) ?? claimWarm(project);
+      const ready = takeIdle(project, isAny, caller) ?? claimWarm(project, caller);
       if (ready) return ready;
-      if (!mayOpen(project, account)) return wait(project, account, openSession);
-      reserve(project, account);
-      return openNow(project, openSession);
+      if (!mayOpen(project, account, caller)) return waiters.join(account, project, caller, openSession);
+      reserve(project, account, caller);
+      return openNow(project, openSession, { caller });
     },
     release,
     outdate: (project) => {
@@ -360,20 +358,11 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       const pool = pools.get(project);
       if (pool) closeIdle(project, pool, isAny);
     },
-    turnAway: (project, error) => {
-      for (const account of queued) {
-        const { waiters } = account;
-        for (let index = waiters.length - 1; index >= 0; index--) {
-          if (waiters[index]?.project !== project) continue;
-          waiters.splice(index, 1)[0]?.reject(error);
-          noteLeft(account);
-        }
-      }
-    },
+    turnAway: waiters.turnAway,
     counts: () => ({
       open,
       idle: open - used,
-      waiting,
+      waiting: waiters.count(),
     }),
     pids: (project) => [...(pools.get(project)?.sessions ?? [])].map(({ pid }) => pid),
     end: async () => {
@@ -387,6 +376,10 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       }
     },
   };
+}
+
+function since({ waiters: [first] }: Line): number {
+  return first?.since ?? 0;
 }
 
 function leastUsed(accounts: ReadonlySet<AccountPool>): AccountPool {

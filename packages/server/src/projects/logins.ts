@@ -42,8 +42,8 @@ export function openLogins(control: Control, feed: Feed): Logins {
       return known && seesProject(caller, known.id) ? known : null;
     }
     if (caller.slug !== slug) return null;
-    const { projectId, serverId, passwordVersion, accountId } = caller;
-    return { id: projectId, serverId, passwordVersion, accountId };
+    const { projectId, serverId, passwordVersion, accountId, keyId } = caller;
+    return { id: projectId, serverId, passwordVersion, accountId, caller: keyId };
   };
 
   return {

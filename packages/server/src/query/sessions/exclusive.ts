@@ -61,6 +61,9 @@ type Question = {
 /** Starts the supervision of what runs; `stop` ends the statement. Returns what ends the supervision. Throws if the statement must not start now. */
 export type Supervise = (stop: (because: RowhouseError, patienceMs?: number) => void) => () => void;
 
+/** The account's own keys and members are one caller of its projects. */
+const account = 'account';
+
 /** Takes a session, keeps the deadline, and gives the session back clean, or closes it. */
 export async function withSession<T>(
   { sessions, profiles }: ExclusiveDeps,
@@ -72,8 +75,9 @@ export async function withSession<T>(
   if (sessions.gate.isClosed(project.id)) await passGate(sessions, project, terms);
   if (reader.isGone) throw noteFate(hungUp(), 'undone');
   const purpose = project.actingUser === undefined ? wanted : 'any';
-  const idle = purpose === 'any' ? null : sessions.takeIdle(project, purpose);
-  const session = idle ?? (await sessions.acquire(project, purpose));
+  const caller = project.caller ?? account;
+  const idle = purpose === 'any' ? null : sessions.takeIdle(project, purpose, caller);
+  const session = idle ?? (await sessions.acquire(project, purpose, caller));
   let deadline: StatementDeadline | null = null;
   let endSupervision: (() => void) | undefined;
   try {

@@ -29,9 +29,10 @@ export type SessionUse = 'read' | 'plain' | 'any';
 type ProjectPlace = Pick<ProjectLogin, 'id' | 'serverId'>;
 type Counts = { open: number; idle: number; waiting: number };
 export type ProjectSessions = {
-  acquire(project: ProjectLogin, use: SessionUse): Promise<Session>;
+  /** `caller`: who has it alone. Left out: several callers share it. */
+  acquire(project: ProjectLogin, use: SessionUse, caller?: string): Promise<Session>;
   /** An open idle session, or null. */
-  takeIdle(project: ProjectLogin, use: 'read' | 'plain'): Session | null;
+  takeIdle(project: ProjectLogin, use: 'read' | 'plain', caller?: string): Session | null;
   /** Opens a session for a request that will acquire one soon, if the project has none. Never throws. */
   warm(project: ProjectLogin): void;
   /** Whether other projects wait for a session, or this one's sessions have to end. */
@@ -186,7 +187,7 @@ export function openProjectSessions(
     }
   };
 
-  const take = async (project: ProjectLogin): Promise<Session> => {
+  const take = async (project: ProjectLogin, caller: string | undefined): Promise<Session> => {
     const poolKey = poolKeyOf(project);
     let since: number | null = null;
     for (;;) {
@@ -197,8 +198,8 @@ export function openProjectSessions(
       const serverId = homes.of(project.id, project.serverId);
       const { pool, open } = sessionsAt(serverId, project.standby);
       try {
-        const idle = pool.takeIdle(poolKey, isClean);
-        return idle ?? (await pool.acquire(poolKey, () => open(project), project.accountId));
+        const idle = pool.takeIdle(poolKey, isClean, caller);
+        return idle ?? (await pool.acquire(poolKey, () => open(project), project.accountId, caller));
       } catch (error) {
         if (error instanceof GateClosedError) continue;
         // The primary answers instead.
@@ -231,19 +232,19 @@ export function openProjectSessions(
     gate,
     homes,
     findDatabase,
-    acquire: async (project, use) => {
+    acquire: async (project, use, caller) => {
       for (;;) {
         const poolKey = poolKeyOf(project);
-        const session = await take(project);
+        const session = await take(project, caller);
         const reset = resetting.get(session);
         if (reset) await within(resetMs, session, reset);
         if (session.isUsable || !reset) return prepareFor(session, use);
         poolOf(project, session).release(poolKey, session, false);
       }
     },
-    takeIdle: (project, use) => {
+    takeIdle: (project, use, caller) => {
       if (gate.isClosed(project.id)) return null;
-      const session = at(project).pool.takeIdle(poolKeyOf(project), isClean);
+      const session = at(project).pool.takeIdle(poolKeyOf(project), isClean, caller);
       return session && prepareFor(session, use);
     },
     warm: (project) => {
