@@ -51,11 +51,11 @@ export async function openReader(address: Address, sessionName: string): Promise
       options: startupOptions(settings),
     });
   } catch (error) {
-    if (error instanceof RefusedError && error.sqlstate === tooManyConnections) throw errors.exportRunning();
+    if (error instanceof RefusedError && error.sqlstate === sqlstate.tooManyConnections)
+      throw errors.exportRunning();
     throw errors.unavailable(error);
   }
 }
-const tooManyConnections = '53300';
 
 /**
  * Begins the transaction of an export: all tables are locked against being changed or dropped, and what is read is of one moment.

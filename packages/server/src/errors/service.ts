@@ -49,6 +49,17 @@ export const serviceErrors = {
       hint: 'The change may have taken effect. Check the data before you send it again.',
       cause,
     }),
+  /** Of the project's role. */
+  noConnectionLeft: (cause: unknown) =>
+    new RowhouseError(
+      'unavailable',
+      'Direct connections take all connections of this project, and they did not end in time. Nothing was changed.',
+      {
+        retryAfterS: 1,
+        hint: 'Close direct connections of this project, or let its clients open fewer. Then retry.',
+        cause,
+      },
+    ),
   /** A statement of the service itself reached its limit, and was rolled back. */
   tooSlow: (cause: unknown) =>
     new RowhouseError(

@@ -4,7 +4,7 @@ import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SecureContext } from 'node:tls';
 import { isId } from '../control/new-id.ts';
-import { databaseOf } from '../engine/provision.ts';
+import { databaseOf, maxDirectSessions } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { isLoopback, plainAddress } from '../loopback.ts';
 import { sql } from '../postgres/sql.ts';
@@ -88,7 +88,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     return queue;
   };
   const handshakes = openRate(limits.handshakes);
-  const room = openRoom(options.maxConnections);
+  const room = openRoom(options.maxConnections, maxDirectSessions);
   const logged = openRate(loggedRefusals);
   const cancels = openCancelRequests(() => options.servers().map(({ address }) => address));
   /** All, and those that have not logged in. */
@@ -146,7 +146,9 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
   };
 
   const checkRoom = (project: string) => {
-    if (!room.has(project)) throw tooMany('too many direct connections are open');
+    const full = room.isFull(project);
+    if (full === 'project') throw tooManyOfProject();
+    if (full) throw tooMany('too many direct connections are open');
   };
 
   const tooManyLogins = (): never => {
@@ -282,6 +284,17 @@ function needsTls(): ProxyError {
     hint: 'Add sslmode=require to the connection string.',
     reason: 'plaintext',
   });
+}
+
+function tooManyOfProject(): ProxyError {
+  return new ProxyError(
+    '53300',
+    `this project has ${maxDirectSessions} direct connections, and may have no more`,
+    {
+      hint: 'Close some, use a smaller pool, or share them with PgBouncer. The API has connections of its own.',
+      reason: 'limit',
+    },
+  );
 }
 
 function tooMany(message: string, reason: Refusal = 'limit'): ProxyError {

@@ -3,17 +3,22 @@
 import type { Leave } from './limits.ts';
 
 export type Room = {
-  has(project: string): boolean;
+  /** `project`: it has all that it may have. `all`: there is none left for it. */
+  isFull(project: string): 'project' | 'all' | false;
   /** Counts a connection that has logged in. */
   enter(project: string): Leave;
 };
 
-export function openRoom(max: number): Room {
+export function openRoom(max: number, maxOfProject: number): Room {
   const byProject = new Map<string, number>();
   const few = Math.max(1, Math.floor(max / 20));
   let all = 0;
   return {
-    has: (project) => all < max && (all < max * 0.75 || (byProject.get(project) ?? 0) < few),
+    isFull: (project) => {
+      const own = byProject.get(project) ?? 0;
+      if (own >= maxOfProject) return 'project';
+      return all < max && (all < max * 0.75 || own < few) ? false : 'all';
+    },
     enter: (project) => {
       all++;
       byProject.set(project, (byProject.get(project) ?? 0) + 1);

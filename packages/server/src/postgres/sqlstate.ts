@@ -13,6 +13,7 @@ export const sqlstate = {
   insufficientPrivilege: '42501',
   invalidPassword: '28P01',
   diskFull: '53100',
+  tooManyConnections: '53300',
   deadlock: '40P01',
   limitExceeded: '54000',
   notInState: '55000',

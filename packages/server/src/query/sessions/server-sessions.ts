@@ -8,6 +8,7 @@ import { RefusedError, Session } from '../../postgres/session.ts';
 import { StandbyError } from '../../postgres/session-errors.ts';
 import { createSessionPool, type PoolLimits, type SessionPool } from '../../postgres/session-pool.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
+import { makeRoomForApi } from '../../quotas/direct-room.ts';
 import { sessionSettings } from './session-settings.ts';
 
 export type ServerSessions = {
@@ -25,6 +26,7 @@ type Options = {
 
 const asideLimits = { all: 5, kept: 1, waiting: Number.POSITIVE_INFINITY };
 type Aside = { session: Promise<Session>; users: number; leave: LeaveSlot };
+const maxAttempts = 3;
 const shortenAgainMs = 50;
 /**
  * While PostgreSQL is unavailable or starting, one attempt per period is made, and all other requests get its result:
@@ -61,11 +63,28 @@ export function openServerSessions(
     try {
       return await start(project);
     } catch (error) {
+      if (isFull(error, project)) return startAmongDirect(project, start);
       if (project.standby || !isRestorable(error, project)) throw noteOutage(error);
     }
     return start(await restoreLogin(server, project)).catch((error) => {
       throw noteOutage(error);
     });
+  };
+
+  /** Clients that connect again at once may take the place of those that were ended. */
+  const startAmongDirect = async (
+    project: ProjectLogin,
+    start: (login: ProjectLogin) => Promise<Session>,
+  ): Promise<Session> => {
+    for (let attempt = 1; ; attempt++) {
+      const surplus = await makeRoomForApi(server, project.id).catch(() => 0);
+      try {
+        return await start(project);
+      } catch (error) {
+        if (!isFull(error, project) || surplus === 0) throw noteOutage(error);
+        if (attempt === maxAttempts) throw errors.noConnectionLeft(error);
+      }
+    }
   };
 
   /** A project's lookups share one session, so that a busy project leaves room for others. Without room they wait. */
@@ -115,6 +134,12 @@ function isOutage(error: unknown): boolean {
   if (error instanceof StandbyError) return true;
   if (error instanceof RefusedError) return error.sqlstate === sqlstate.cannotConnectNow;
   return ['ECONNREFUSED', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '');
+}
+
+/** The role of the project has all connections that it may have, or PostgreSQL itself has. */
+function isFull(error: unknown, { standby, loginAs }: ProjectLogin): boolean {
+  if (standby || loginAs !== undefined || !(error instanceof RefusedError)) return false;
+  return error.sqlstate === sqlstate.tooManyConnections;
 }
 
 /** If the service died while it created an end users' role, that role may not have the right to connect yet. */
