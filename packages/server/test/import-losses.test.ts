@@ -366,6 +366,29 @@ COPY public.missing (id) FROM stdin;\n1\n\\.\nCOMMIT;\nINSERT INTO public.a VALU
     expect(job.error.message).toContain(missing);
   });
 
+  it('with its triggers disabled, as by pg_dump --disable-triggers, runs none of them', async () => {
+    const dump = `CREATE TABLE public.a (id int PRIMARY KEY, b int, name text);
+CREATE FUNCTION public.change() RETURNS trigger LANGUAGE plpgsql AS $$ begin new.name := 'changed'; return new; end $$;
+CREATE TRIGGER changing BEFORE INSERT ON public.a FOR EACH ROW EXECUTE FUNCTION public.change();
+ALTER TABLE public.a ADD CONSTRAINT self FOREIGN KEY (b) REFERENCES public.a;
+ALTER TABLE public.a DISABLE TRIGGER ALL;
+COPY public.a (id, b, name) FROM stdin;
+1\t2\tone
+\\.
+INSERT INTO public.a VALUES (2, 1, 'two');
+ALTER TABLE public.a ENABLE TRIGGER ALL;
+`;
+    const { project, job } = await importDump(rowhouse, dump);
+    expect([job.status, lostOf(job)]).toEqual(['done', []]);
+    const { rows } = await run(
+      rowhouse,
+      project,
+      `select array_agg(name order by id) as names, (select tgenabled from pg_trigger where tgname = 'changing') as trigger,
+        (select convalidated from pg_constraint where conname = 'self') as valid from a`,
+    );
+    expect(rows).toEqual([{ names: ['one', 'two'], trigger: 'O', valid: true }]);
+  });
+
   it('may have statements behind its last line', async () => {
     const { job } = await importDump(
       rowhouse,

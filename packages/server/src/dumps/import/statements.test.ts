@@ -28,6 +28,8 @@ describe('a statement', () => {
       "ALTER TABLE t ALTER c SET DEFAULT 'x OWNER TO y';",
       "ALTER TABLE t ALTER c SET DEFAULT 'x OWNER TO y';",
     ],
+    ['ALTER TABLE public.t DISABLE TRIGGER ALL;', 'ALTER TABLE public.t DISABLE TRIGGER user;'],
+    ['ALTER TABLE public.t ENABLE TRIGGER "all";', 'ALTER TABLE public.t ENABLE TRIGGER "all";'],
     ['GRANT SELECT ON TABLE t TO ada;', 'GRANT SELECT ON TABLE t TO "p_new";'],
     [
       'GRANT SELECT ON TABLE "to" TO "Bob B" WITH GRANT OPTION;',
