@@ -180,6 +180,7 @@ export function openBackups(
         return takeBaseBackup({ ...request, parent: null });
       });
       await putSetting(control, settingOf('backup_taken_at', server), backup.ended_at);
+      await recordProblem(control, server, 'backup_problem', null);
       return backup;
     }).catch((error: unknown) => {
       throw describeFailure(error);

@@ -3,7 +3,7 @@
 type Report = {
   begin: (error: unknown) => void;
   end: () => void;
-  /** The failure, whenever it is another one than before. null: there is none. Also for the first attempt that succeeds. */
+  /** Each failure. null: there is none any more, or the first attempt has succeeded. */
   record: (error: unknown) => void;
 };
 
@@ -19,13 +19,12 @@ export type Reporter = {
 export function openReporter({ begin, end, record }: Report): Reporter {
   /** undefined: nothing was attempted since the start. */
   let last: unknown;
-  const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
   return {
     failed: (error) => {
       const before = last ?? null;
       last = error;
       if (before === null) begin(error);
-      if (before === null || messageOf(before) !== messageOf(error)) record(error);
+      record(error);
     },
     ended: () => {
       const before = last;
