@@ -5,6 +5,7 @@ import { startBackground } from './background.ts';
 import type { BackupOptions } from './backups/backups.ts';
 import { openFleetBackups } from './backups/fleet-backups.ts';
 import { openFleetKeeper } from './backups/fleet-keeper.ts';
+import type { NotBackedUp } from './backups/problem.ts';
 import { openDrills } from './backups/restore/drills.ts';
 import { openRestores, type RestoreDeps } from './backups/restore/restores.ts';
 import type { BranchDeps } from './branches/deps.ts';
@@ -41,6 +42,7 @@ import type { Counters, Gauges, LabelledGauges } from './metrics/registry.ts';
 import type { MoveDeps } from './moves/move.ts';
 import { locateProject } from './moves/rows.ts';
 import { openPeopleMail } from './people/mail.ts';
+import { mailBackupNews } from './people/operators.ts';
 import { relyingPartyOf } from './people/passkeys.ts';
 import { openProvider, type ProviderConfig } from './people/provider.ts';
 import type { Address } from './postgres/database.ts';
@@ -273,16 +275,19 @@ export async function openService(options: Options): Promise<Service> {
   };
   const restores = openRestores(restoreDeps);
   if (options.background) await restores.tidy().catch(onError);
-  const keeper = backups && options.background ? openFleetKeeper({ backups, servers, now }, log) : null;
+  const delivery = openDelivery(options.users.delivery);
+  // Of its own: requests for mail, which anybody can send, must not displace entries of the audit log.
+  const mailLater = openLater(onError);
+  const peopleMail = openPeopleMail(delivery, options.consolePage ?? null, mailLater);
+  const tell = (name: string, problem: NotBackedUp | null) =>
+    void mailBackupNews({ control, mail: peopleMail, onError }, { server: name, problem });
+  const keeper = backups && options.background ? openFleetKeeper({ backups, servers, now, tell }, log) : null;
   const drills =
     backups && dataFolder !== null ? openDrills(restoreDeps, { dataFolder, backups }, log) : null;
   const background = options.background
     ? startBackground({ control, servers, upgrades, reclaim, limits, now, backups: keeper, drills }, log)
     : null;
-  const delivery = openDelivery(options.users.delivery);
   const later = openLater(onError);
-  // Of its own: requests for mail, which anybody can send, must not displace entries of the audit log.
-  const mailLater = openLater(onError);
   const hashing = openHashing({
     iterations: options.users.passwordIterations,
     ...(options.users.hashingSlots && { slots: options.users.hashingSlots }),
@@ -321,7 +326,7 @@ export async function openService(options: Options): Promise<Service> {
     countRefused: refusals.count,
     proxy: options.proxy ?? null,
     later,
-    peopleMail: openPeopleMail(delivery, options.consolePage ?? null, mailLater),
+    peopleMail,
     relyingParty: relyingPartyOf(options.consolePage ?? null),
     provider:
       options.provider && options.consolePage

@@ -8,6 +8,7 @@ import { listBackups } from '../src/backups/descriptions.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { examineBackups, type Lab, newFolder, recover, repositoryOf, startLab } from './backup-lab.ts';
 import { api, openTestService, type TestService, type TestServiceOptions, until } from './helpers.ts';
+import { startMailServer } from './mail-server.ts';
 
 const minutes = 60_000;
 
@@ -197,6 +198,47 @@ describe('a repository that vanishes', { timeout: 6 * minutes }, () => {
     renameSync(`${folder}.away`, folder);
     await until('it is back', async () => (await statusOf(third)).ok === true, 30_000);
     await allStored(third);
+  });
+
+  it('is told to the operators by mail, once, and its return too', async () => {
+    const lab = await startLab();
+    const mailServer = await startMailServer();
+    onTestFinished(() => mailServer.stop());
+    const folder = path.join(newFolder('repository'), 'backups');
+    const consolePage = 'https://console.example.com/console/';
+    const service = await start(lab, folder, { delivery: mailServer.delivery, consolePage });
+    const { control } = service.service.deps;
+    await service.call('POST', `${api}/accounts`, { key: service.operatorKey, body: { name: 'Other' } });
+    for (const [name, role, account] of [
+      ['ada', 'owner', `id = 'default'`],
+      ['bob', 'viewer', `id = 'default'`],
+      ['eve', 'owner', `name = 'Other'`],
+    ] as const) {
+      const email = `${name}@example.com`;
+      await control.query(sql`
+        with person as (insert into people (id, email, email_key) values (${name}, ${email}, ${email}) returning id)
+        insert into members (account_id, person_id, role)
+        select accounts.id, person.id, ${role} from person, accounts where accounts.${sql.script(account)}`);
+    }
+    await firstBackup(service);
+    await allStored(service);
+    const mails = () => mailServer.mails.map(({ to, subject }) => [...to, subject]);
+    for (let round = 0; round < 2; round++) {
+      service.log.length = 0;
+      renameSync(folder, `${folder}.away`);
+      await expectLoud(lab, service, folder);
+      await until('the mail', async () => mails().length >= 1, 2 * minutes);
+      renameSync(`${folder}.away`, folder);
+      await until('it is back', async () => (await statusOf(service)).ok === true, 30_000);
+      await until('the second mail', async () => mails().length >= 2, 2 * minutes);
+      await allStored(service);
+    }
+    expect(mailServer.mails[0]?.text).toContain(folder);
+    // The second time within an hour is not told: the log and the metrics are there for that.
+    expect(mails()).toEqual([
+      ['ada@example.com', 'Rowhouse does not store backups'],
+      ['ada@example.com', 'Rowhouse stores backups again'],
+    ]);
   });
 
   it('can be given up by the operator: a new one begins in its place, for all processes', async () => {

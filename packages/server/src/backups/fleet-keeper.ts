@@ -6,9 +6,10 @@ import type { Fleet } from '../fleet/fleet.ts';
 import { pause } from '../pause.ts';
 import type { FleetBackups } from './fleet-backups.ts';
 import { type BackupKeeper, forgetBackups, type Log, openBackupKeeper } from './keeper.ts';
+import type { TellOperators } from './notices.ts';
 import type { NotBackedUp } from './problem.ts';
 
-type Deps = { backups: FleetBackups; servers: Fleet; now: () => number };
+type Deps = { backups: FleetBackups; servers: Fleet; now: () => number; tell?: TellOperators };
 
 export type FleetKeeper = {
   run(ended: AbortSignal): Promise<void>;
@@ -28,7 +29,7 @@ const stopMs = 5_000;
 
 type Keeping = { stop: () => Promise<void> };
 
-export function openFleetKeeper({ backups, servers, now }: Deps, log: Log): FleetKeeper {
+export function openFleetKeeper({ backups, servers, now, tell = () => {} }: Deps, log: Log): FleetKeeper {
   /** They stay when the process loses its role: what they have counted is not lost. */
   const keepers = new Map<Server, BackupKeeper>();
   const kept = new Map<Server, Keeping>();
@@ -64,7 +65,7 @@ export function openFleetKeeper({ backups, servers, now }: Deps, log: Log): Flee
   const keeperOf = (server: Server): BackupKeeper => {
     const keeper =
       keepers.get(server) ??
-      openBackupKeeper({ backups: backups.of(server), server, now, isAway: () => isAway(server) }, log);
+      openBackupKeeper({ backups: backups.of(server), server, now, tell, isAway: () => isAway(server) }, log);
     keepers.set(server, keeper);
     return keeper;
   };

@@ -4,6 +4,7 @@ import type { Server } from '../engine/servers.ts';
 import { pause } from '../pause.ts';
 import type { Backups } from './backups.ts';
 import type { DamagedBackup } from './descriptions.ts';
+import { openNotices, type TellOperators } from './notices.ts';
 import type { ProblemName } from './problem.ts';
 import { openReporter } from './reporter.ts';
 import type { BackupDescription } from './repository.ts';
@@ -17,6 +18,7 @@ type Deps = {
   backups: Backups;
   server: Server;
   now: () => number;
+  tell?: TellOperators;
   /** While a further server does not answer, which is reported by the fleet, its failures are not. */
   isAway?: () => boolean;
 };
@@ -45,7 +47,7 @@ const [firstBackupPauseMs, longestBackupPauseMs] = [60_000, 60 * 60_000];
 const [pruneEveryMs, listEveryMs] = [60 * 60_000, 10 * 60_000];
 
 export function openBackupKeeper(
-  { backups, server, now, isAway = () => false }: Deps,
+  { backups, server, now, tell = () => {}, isAway = () => false }: Deps,
   log: Log,
 ): BackupKeeper {
   const { maintenance, address } = server;
@@ -93,6 +95,8 @@ export function openBackupKeeper(
       recording = recording.then(() => backups.recordProblem(name, error)).catch(() => {});
     };
   };
+  const notices = openNotices(server.name, tell, now);
+  const recordWal = record('wal_problem');
   const walFailure = openReporter({
     begin: (error) => {
       log.error({ err: error, ...which }, 'WAL cannot be stored; PostgreSQL keeps it and storing is retried');
@@ -104,7 +108,10 @@ export function openBackupKeeper(
       usable = null;
       checkSchedule();
     },
-    record: record('wal_problem'),
+    record: (error) => {
+      recordWal(error);
+      notices.record(error);
+    },
   });
   const backupFailure = openReporter({
     begin: (error) => {
@@ -205,6 +212,7 @@ export function openBackupKeeper(
       runs++;
       await Promise.all([walLoop(ended), scheduleLoop(ended)]).finally(() => {
         runs--;
+        notices.stop();
       });
     },
     failures: () => failures,

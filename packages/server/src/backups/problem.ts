@@ -36,7 +36,7 @@ export function readProblem(value: string | null): NotBackedUp | null {
   return value === null || value === '' ? null : (JSON.parse(value) as NotBackedUp);
 }
 
-function problemOf(error: unknown): NotBackedUp {
+export function problemOf(error: unknown): NotBackedUp {
   const described = describeFailure(error);
   const hint = 'The log of the service has the details. Check the storage with "rowhouse doctor".';
   const reason = described instanceof Error ? described.message : String(described);

@@ -177,5 +177,6 @@ function bodyOf(message: Message) {
     const { project, code } = message;
     return { kind, project: { slug: project.slug, name: project.name }, email, code, expires_at };
   }
-  return { kind, account: message.account, email, link: message.link, expires_at };
+  const text = message.text == null ? {} : { text: message.text };
+  return { kind, account: message.account, email, link: message.link, expires_at, ...text };
 }

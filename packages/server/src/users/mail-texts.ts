@@ -18,7 +18,9 @@ export type PersonMessage = Readonly<{
     | 'member_second_factor_removed'
     | 'member_second_factor_tried'
     | 'member_passkey_added'
-    | 'member_provider_connected';
+    | 'member_provider_connected'
+    | 'member_backups_failing'
+    | 'member_backups_stored';
   /** The person who causes it, and whose messages must leave capacity for others. Left out: nobody signed in. */
   sentBy?: string;
   /** Of an invitation. */
@@ -27,6 +29,8 @@ export type PersonMessage = Readonly<{
   /** With a code that works once. */
   link: string | null;
   expiresAt: Date | null;
+  /** What happened, in words of the service. */
+  text?: string | null;
 }>;
 
 export type Message = UserMessage | PersonMessage;
@@ -60,7 +64,7 @@ function mailToUser({ kind, project, email, code, expiresAt }: UserMessage) {
   };
 }
 
-function mailToPerson({ kind, account, email, link, expiresAt }: PersonMessage) {
+function mailToPerson({ kind, account, email, link, expiresAt, text }: PersonMessage) {
   const name = oneLine(account?.name ?? '');
   const tell = 'If it was not you, ask for a new password on the sign-in page, and tell the operator.';
   const remove =
@@ -105,6 +109,16 @@ function mailToPerson({ kind, account, email, link, expiresAt }: PersonMessage) 
       subject: 'A provider for Rowhouse was connected',
       why: `${email} can sign in with a further provider from now on.`,
       otherwise: remove,
+    },
+    member_backups_failing: {
+      subject: 'Rowhouse does not store backups',
+      why: text ?? '',
+      otherwise: 'You get this message because you operate this installation of Rowhouse.',
+    },
+    member_backups_stored: {
+      subject: 'Rowhouse stores backups again',
+      why: 'Everything that was kept meanwhile has been stored, or a new full backup begins now. The service has more: rowhouse backup list.',
+      otherwise: 'You get this message because you operate this installation of Rowhouse.',
     },
     member_second_factor_tried: {
       subject: 'Wrong codes for Rowhouse',
