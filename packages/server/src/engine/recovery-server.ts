@@ -33,7 +33,7 @@ type Options = {
   /** The superuser of a server that is not embedded. null: the embedded one, whose password is known. */
   superuser: string | null;
   signal: AbortSignal;
-  /** Called every few seconds until it answers, with the WAL file that it replays. */
+  /** Called every second until it answers, with the WAL file that it replays or waits for. */
   onReplay: (file: string) => void;
 };
 
@@ -58,6 +58,7 @@ export type RecoveryServer = {
 
 const sharedBuffersMb = 128;
 const openWithinS = 120;
+const watchMs = 1_000;
 /** What writes out everything that was replayed takes as long as the disk needs. A server that hangs is noticed without it, by `look`. */
 export const writeOutMs = 30 * 60_000;
 
@@ -73,13 +74,14 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
   // Nothing has to be saved, so it is killed instead of being shut down.
   const end = () => void endRecovery(cluster.folder).catch(() => {});
   if (!options.isDurable) signal.addEventListener('abort', end, { once: true });
-  const onWait = () => {
+  const watching = setInterval(() => {
     const file = findReplayedFile(cluster.folder);
     if (file !== null) options.onReplay(file);
-  };
-  const postmaster = await startPostmaster(cluster, settings, signal, onWait).finally(() =>
-    signal.removeEventListener('abort', end),
-  );
+  }, watchMs);
+  const postmaster = await startPostmaster(cluster, settings, signal, () => {}).finally(() => {
+    clearInterval(watching);
+    signal.removeEventListener('abort', end);
+  });
   const address: Address = {
     // pg looks for a socket in a host that is a folder.
     ...{
@@ -104,10 +106,9 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
     failed,
     look: () => Promise.race([failed, look(database, cluster.folder, capacity)]),
     open: async () => {
-      await Promise.race([
-        failed,
-        database.query(sql`select pg_promote(true, ${openWithinS}::int)`, writeOutMs),
-      ]);
+      // It may be open already: see look.
+      const promote = sql`select pg_promote(true, ${openWithinS}::int) where pg_is_in_recovery()`;
+      await Promise.race([failed, database.query(promote, writeOutMs)]);
       const [row] = await database.query<{ closed: boolean }>(sql`select pg_is_in_recovery() as closed`);
       if (row?.closed !== false) throw new EngineError('The PostgreSQL of the restore did not open.');
     },
@@ -136,15 +137,18 @@ function replaceConfiguration(cluster: Cluster, socket: string | null): void {
 async function look(database: Database, folder: string, capacity: Capacity): Promise<ReplayState> {
   const [row] = await database.query<{
     replayed: string;
-    paused: string;
+    paused: string | null;
     lastCommit: Date | null;
     waitsFor: string | null;
   }>(sql`
-    select (pg_last_wal_replay_lsn() - '0/0')::text as replayed, pg_get_wal_replay_pause_state() as paused,
+    select (pg_last_wal_replay_lsn() - '0/0')::text as replayed,
+           case when pg_is_in_recovery() then pg_get_wal_replay_pause_state() end as paused,
            pg_last_xact_replay_timestamp() as "lastCommit",
            (select wait_event from pg_stat_activity where backend_type = 'startup') as "waitsFor"`);
   if (!row) throw new EngineError('The PostgreSQL of the restore does not tell how far it is.');
-  const isPaused = row.paused === 'paused';
+  // It does not pause at the target, but ends the replay there, if it cannot answer before: a transaction with many savepoints was
+  // open during the backup, and still is.
+  const isPaused = row.paused === 'paused' || row.paused === null;
   // It pauses too when the WAL says that the server had more connections than there is room for here.
   if (
     isPaused &&

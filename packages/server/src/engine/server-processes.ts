@@ -83,13 +83,15 @@ function isLeftover(folder: string, pid: number): boolean {
 }
 
 /**
- * The WAL file that the server in the folder is replaying, by the description that its process gives of itself: a server that
+ * The WAL file that the server in the folder is replaying, or waits for, by the description that its process gives of itself: a server that
  * replays does not answer before it is consistent. null: none, or the system does not show it.
  */
 export function findReplayedFile(folder: string): string | null {
   if (process.platform !== 'linux') return null;
   for (const pid of processIds()) {
-    const name = /^postgres: .*\bstartup recovering ([0-9A-F]{24})\b/.exec(commandOf(folder, pid))?.[1];
+    const name = /^postgres: .*\bstartup (?:recovering|waiting for) ([0-9A-F]{24})\b/.exec(
+      commandOf(folder, pid),
+    )?.[1];
     if (name !== undefined && isIn(folder, pid)) return name;
   }
   return null;

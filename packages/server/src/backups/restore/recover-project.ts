@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises';
 import { databaseOf } from '../../engine/provision.ts';
 import { type RecoveryServer, removeRecovery } from '../../engine/recovery-server.ts';
 import { errors } from '../../errors.ts';
+import type { Database } from '../../postgres/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { doubtMs } from '../restorable.ts';
 import type { Plan } from './plan.ts';
@@ -64,7 +65,12 @@ async function tryWith<T>(
   const { folder } = request.workshop;
   await rm(folder, { recursive: true, force: true });
   try {
-    return await recover({ ...request, keep }, async (recovered) => {
+    // After an exchange, replaying the rest would be in vain.
+    const isWorthwhile = async (database: Database) => {
+      const oid = await oidOf(request, database);
+      return oid === null || hasContents(request, oid, keep);
+    };
+    return await recover({ ...request, keep, ...(keep && { isWorthwhile }) }, async (recovered) => {
       if (!(await isThere(request, recovered.server, keep))) return null;
       await recovered.server.open();
       return { result: await use(recovered) };
@@ -76,23 +82,32 @@ async function tryWith<T>(
   }
 }
 
-/**
- * Whether the project's database is there, with its contents. Exchanging databases (a promoted branch, a restore in place)
- * gives it another oid, under which the backup has another database, or none: then all databases are needed.
- */
 async function isThere(
-  { plan, projectId }: Request,
+  request: Request,
   { database }: RecoveryServer,
   keep: ReadonlySet<number> | null,
 ): Promise<boolean> {
-  const name = databaseOf(projectId);
+  const oid = await oidOf(request, database);
+  if (oid === null) throw errors.restoreNotThere();
+  return hasContents(request, oid, keep);
+}
+
+/** null: the project is not there yet, or not any more. */
+async function oidOf({ projectId }: Request, database: Database): Promise<number | null> {
   const [row] = await database.query<{ oid: number }>(
-    sql`select oid::int8::float8 as oid from pg_database where datname = ${name}`,
+    sql`select oid::int8::float8 as oid from pg_database where datname = ${databaseOf(projectId)}`,
   );
-  if (!row) throw errors.restoreNotThere();
-  const before = plan.tip.databases.find((known) => known.name === name);
-  const isKnown = plan.tip.databases.some(({ oid }) => oid === row.oid);
-  return keep === null || (before ? before.oid === row.oid : !isKnown);
+  return row?.oid ?? null;
+}
+
+/**
+ * Whether the project's database has its contents. Exchanging databases (a promoted branch, a restore in place) gives it another
+ * oid, under which the backup has another database, or none: then all databases are needed.
+ */
+function hasContents({ plan, projectId }: Request, oid: number, keep: ReadonlySet<number> | null): boolean {
+  const before = plan.tip.databases.find(({ name }) => name === databaseOf(projectId));
+  const isKnown = plan.tip.databases.some((known) => known.oid === oid);
+  return keep === null || (before ? before.oid === oid : !isKnown);
 }
 
 export function databasesToKeep(plan: Plan, projectId: string): ReadonlySet<number> {

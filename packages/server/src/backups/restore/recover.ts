@@ -7,6 +7,7 @@ import { type Capacity, readControlFile } from '../../engine/control-file.ts';
 import { type RecoveryServer, startRecovery } from '../../engine/recovery-server.ts';
 import type { RunAs } from '../../engine/run-as.ts';
 import { errors } from '../../errors.ts';
+import type { Database } from '../../postgres/database.ts';
 import { parseLsn, segmentStart } from '../../postgres/lsn.ts';
 import type { Repository } from '../repository.ts';
 import type { Range } from '../restorable.ts';
@@ -38,6 +39,8 @@ export type Recovery = {
   /** Nothing will follow what is stored: rejects with StoredEnd if there is no commit after the target. */
   isLast?: boolean;
   workshop: Workshop;
+  /** Asked now and then while it replays. False: it will not lead to what is wanted, and ends with null. */
+  isWorthwhile?: (database: Database) => Promise<boolean>;
   signal: AbortSignal;
   /** Rejects if there is too little space for so many bytes. */
   checkSpace: (bytes: number) => void;
@@ -48,7 +51,7 @@ export type Recovery = {
 /** `lastCommit`: the last one that was replayed, of any database. */
 export type Recovered = { server: RecoveryServer; lastCommit: Date | null };
 
-/** null: databases cannot be left out, because of a setting of the server that was backed up. `use` opens it. */
+/** null: databases cannot be left out: by a setting of the server that was backed up, or by `isWorthwhile`. `use` opens it. */
 export async function recover<T>(
   recovery: Recovery,
   use: (recovered: Recovered) => Promise<T>,
@@ -86,7 +89,9 @@ export async function recover<T>(
     // PostgreSQL may begin at a checkpoint before `from`, and answers at the end of the backup.
     server = await start(recovery, either, (file) => {
       const position = segmentStart(file, plan.tip.segment_bytes);
-      if (position > plan.from && position < replayed) reach(position);
+      // It can need more than that before it answers: if a transaction with many savepoints was open, up to the end of it.
+      if (position > replayed) replayed = position;
+      if (position > plan.from) reach(position);
     });
     const lastCommit = await replay(recovery, server, feeding, either, (position) => {
       replayed = position;
@@ -95,6 +100,7 @@ export async function recover<T>(
     return await use({ server, lastCommit });
   } catch (error) {
     signal.throwIfAborted();
+    if (error instanceof NotWorthwhile) return null;
     throw (feedError as { error: unknown } | null)?.error ?? error;
   } finally {
     ending.abort();
@@ -114,6 +120,7 @@ function start(
 }
 
 const lookMs = 50;
+const askMs = 1_000;
 /** Looks in a row at which it waits for WAL although all is there. It looks for more every 50 ms. */
 const looksAtEnd = 5;
 /** The last record can be incomplete in what is stored. If more is left, WAL is damaged. */
@@ -121,7 +128,7 @@ const maxLeftBytes = 64n * 1024n * 1024n;
 
 /** Until the first commit after the target, or without a target to the end. Gives the last commit's time. */
 async function replay(
-  { plan, target, isLast }: Recovery,
+  { plan, target, isLast, isWorthwhile }: Recovery,
   server: RecoveryServer,
   feeding: Promise<void>,
   signal: AbortSignal,
@@ -131,7 +138,12 @@ async function replay(
   void feeding.then(() => {
     isFed = true;
   });
+  let askAt = performance.now() + askMs;
   for (let atEnd = 0; ; ) {
+    if (isWorthwhile && performance.now() >= askAt) {
+      askAt = performance.now() + askMs;
+      if (!(await isWorthwhile(server.database))) throw new NotWorthwhile();
+    }
     const { is, replayed, lastCommit } = await server.look();
     onProgress(replayed);
     atEnd = isFed && is === 'waiting' ? atEnd + 1 : 0;
@@ -150,6 +162,8 @@ async function replay(
     await Promise.race([server.failed, sleep(lookMs, undefined, { signal })]);
   }
 }
+
+class NotWorthwhile extends Error {}
 
 /** Replaying without a target gives the state of the target: PostgreSQL itself does not open a server short of its target. */
 export class StoredEnd extends Error {
