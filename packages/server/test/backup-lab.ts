@@ -1,10 +1,11 @@
 // What the tests of backups share: a PostgreSQL of their own, a repository in a folder, and a recovery of the whole server
 // with the embedded PostgreSQL.
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { onTestFinished } from 'vitest';
 import { layOut } from '../src/backups/combine.ts';
 import { type BackupDescription, openRepository, type Repository } from '../src/backups/repository.ts';
@@ -42,15 +43,21 @@ export async function startLab(
   return { folder, masterKey, engine, database };
 }
 
-/** What `rowhouse doctor` says about the backups of a lab. */
-export function examineBackups(lab: Lab, repository: string, controlDatabase: string, wanted = 'backups') {
+/** What `rowhouse doctor` says about the backups of a lab. The service in this process goes on meanwhile. */
+export async function examineBackups(
+  lab: Lab,
+  repository: string,
+  controlDatabase: string,
+  wanted = 'backups',
+) {
   const env = {
     ...{ PATH: process.env.PATH, ROWHOUSE_DATA: lab.folder, ROWHOUSE_BACKUP_URL: `file:${repository}` },
     ROWHOUSE_MASTER_KEY: lab.masterKey.toString('hex'),
     ROWHOUSE_CONTROL_DATABASE: controlDatabase,
   };
   const program = path.resolve(import.meta.dirname, '../dist/doctor.js');
-  const checks = JSON.parse(execFileSync(process.execPath, [program], { env, encoding: 'utf8' }));
+  const { stdout } = await promisify(execFile)(process.execPath, [program], { env, encoding: 'utf8' });
+  const checks = JSON.parse(stdout);
   return (checks as { check: string; state: string; found: string; todo?: string }[]).find(
     ({ check }) => check === wanted,
   );

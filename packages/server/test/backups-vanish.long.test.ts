@@ -78,7 +78,7 @@ async function expectLoud(lab: Lab, service: TestService, folder: string): Promi
       /^rowhouse_backup_failures [1-9]/m.test(metrics)
     );
   });
-  expect(examineBackups(lab, folder, service.controlDatabase)).toMatchObject({
+  expect(await examineBackups(lab, folder, service.controlDatabase)).toMatchObject({
     state: 'problem',
     found: expect.stringContaining('is not the repository of the backups'),
   });
@@ -106,7 +106,9 @@ async function expectWhole(lab: Lab, service: TestService, folder: string, marks
   const metrics = String((await service.call('GET', '/metrics')).body);
   expect(metrics).toMatch(/^rowhouse_backup_repository_missing 0$/m);
   expect(metrics).toMatch(/^rowhouse_server_backed_up\{server="test"\} 1$/m);
-  expect(examineBackups(lab, folder, service.controlDatabase)?.found).not.toContain('is not the repository');
+  expect((await examineBackups(lab, folder, service.controlDatabase))?.found).not.toContain(
+    'is not the repository',
+  );
   const repository = await repositoryOf(lab, folder);
   const recovered = await recover(lab, repository, (await listBackups(repository)).slice(0, 1));
   expect(await recovered.database.query(sql`select count(*)::int as count from marks`)).toEqual([

@@ -297,7 +297,7 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     const isLogged = (line: string) => line.includes('A BACKUP IS DAMAGED') && line.includes(id);
     expect(service.log.filter(isLogged)).toHaveLength(1);
     expect(String((await service.call('GET', '/metrics')).body)).toMatch(/^rowhouse_backup_damaged 1$/m);
-    const found = examineBackups(lab, folder, service.controlDatabase);
+    const found = await examineBackups(lab, folder, service.controlDatabase);
     expect([found?.state, found?.found]).toEqual(['problem', expect.stringContaining(id)]);
 
     shiftMs = 0;
@@ -386,7 +386,7 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     // Without a request, too: the schedule looks every half minute.
     const isLogged = (line: string) => line.includes('A BACKUP FAILED') && line.includes('else where');
     await until('it is logged', async () => service.log.some(isLogged), 2 * minutes);
-    const found = examineBackups(lab, folder, service.controlDatabase);
+    const found = await examineBackups(lab, folder, service.controlDatabase);
     expect([found?.state, found?.found, found?.todo]).toEqual([
       'problem',
       expect.stringContaining('else where'),
@@ -395,7 +395,7 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     expect((await statusOf(service)).backups).toHaveLength(before);
     await lab.database.query(sql`drop tablespace "else where"`);
     expect((await runJob(service, '/backups', { kind: 'full' })).status).toBe('done');
-    const well = examineBackups(lab, folder, service.controlDatabase);
+    const well = await examineBackups(lab, folder, service.controlDatabase);
     expect([well?.state, well?.found]).toEqual([
       'warning',
       expect.stringMatching(/on the disk of the data$/),

@@ -90,7 +90,7 @@ it('if the server with the restored copy hangs, the drill and a restore fail, an
   expect(ended.error.message).toContain('there was no progress for 25 s');
   expect(alarms(rowhouse)).toMatchObject([{ level: 50, project: shop.slug }]);
   expect(await failing(rowhouse)).toEqual({ projects: 1, failures: 1 });
-  expect(examineBackups(lab, folder, rowhouse.controlDatabase)).toMatchObject({
+  expect(await examineBackups(lab, folder, rowhouse.controlDatabase)).toMatchObject({
     state: 'problem',
     found: expect.stringContaining(`drill of ${shop.slug} failed`),
   });

@@ -52,7 +52,7 @@ it('a drill that fails is in the log, the metrics, doctor and the usage of the p
   const proven = () => examineBackups(lab, folder, rowhouse.controlDatabase, 'restore drills');
   const examined = () => examineBackups(lab, folder, rowhouse.controlDatabase);
   expect([await metric('failing_projects'), await failedAt(shop)]).toEqual([0, null]);
-  expect(examined()?.state).toBe('warning');
+  expect((await examined())?.state).toBe('warning');
 
   // The turn of the damaged project, and two days after the last drill.
   await putSetting(control, 'drilled_project', other.id);
@@ -63,7 +63,7 @@ it('a drill that fails is in the log, the metrics, doctor and the usage of the p
   expect(await metric('failures')).toBe(1);
   expect(await metric('age_seconds')).toBeNaN();
   expect([await failedAt(shop), await failedAt(other)]).toEqual([expect.any(String), null]);
-  const found = examined();
+  const found = await examined();
   expect([found?.state, found?.found]).toEqual([
     'problem',
     expect.stringContaining(`drill of ${shop.slug} failed`),
@@ -72,12 +72,15 @@ it('a drill that fails is in the log, the metrics, doctor and the usage of the p
   expect((await run(rowhouse, shop, 'select count(*) from t')).rows).toEqual([{ count: 1000 }]);
 
   // On demand: the other project passes, which says nothing about this one.
-  expect(proven()).toMatchObject({ state: 'warning', found: expect.stringContaining('has been proven yet') });
+  expect(await proven()).toMatchObject({
+    state: 'warning',
+    found: expect.stringContaining('has been proven yet'),
+  });
   const other2 = await drill({ project: other.slug });
   expect(other2).toMatchObject({ kind: 'drill', project: other.slug, status: 'done', error: null });
   expect(other2.result).toMatchObject({ project: other.slug, changed_tables: 0 });
   expect(other2.result.compared_tables).toBeGreaterThan(0);
-  expect(proven()?.state).toBe('ok');
+  expect((await proven())?.state).toBe('ok');
   const again = await drill({ project: shop.slug });
   expect([again.status, again.error.code]).toEqual(['failed', 'backup_failed']);
   expect([await metric('failures'), await metric('failing_projects')]).toEqual([2, 1]);
@@ -96,9 +99,9 @@ it('a drill that fails is in the log, the metrics, doctor and the usage of the p
   expect(await metric('failures')).toBe(2);
   expect(await metric('age_seconds')).toBeLessThan(300);
   expect(await failedAt(shop)).toBeNull();
-  expect(examined()?.state).toBe('warning');
+  expect((await examined())?.state).toBe('warning');
   await putSetting(control, 'drilled_at', new Date(Date.now() - 73 * hourMs).toISOString());
-  expect(proven()).toMatchObject({ state: 'warning', found: expect.stringContaining('proven since') });
+  expect(await proven()).toMatchObject({ state: 'warning', found: expect.stringContaining('proven since') });
 });
 
 it('a project that is busy, unreadable or deleted raises no alarm', async () => {
