@@ -95,6 +95,15 @@ export const settings = {
     description:
       'How long the service goes on serving after SIGTERM while `/readyz` returns 503, so that a load balancer stops sending requests first.',
   },
+  ROWHOUSE_RESTART_AFTER_SECONDS: {
+    type: 'integer',
+    min: 0,
+    max: 86_400,
+    unit: 's',
+    default: 300,
+    description:
+      'When the embedded PostgreSQL is restarted because a statement of a project goes on although its session was terminated. 0: never.',
+  },
   ROWHOUSE_MAX_LIMIT_MB: {
     type: 'integer',
     min: 1,

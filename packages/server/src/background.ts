@@ -11,6 +11,7 @@ import type { Control } from './control/control.ts';
 import { holdLease } from './control/lease.ts';
 import { openPacing } from './engine/pacing.ts';
 import type { Server } from './engine/servers.ts';
+import type { Terminations } from './engine/terminations.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { forgetOldIdempotencyKeys } from './idempotency.ts';
 import { openOrphans } from './jobs/abandoned.ts';
@@ -33,6 +34,7 @@ type Deps = {
   servers: Fleet;
   upgrades: Upgrades;
   reclaim: Reclaim;
+  terminations: Terminations;
   /** null: backups are off. */
   backups: FleetKeeper | null;
   /** null: backups are off, or single projects cannot be restored here. */

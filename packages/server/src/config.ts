@@ -105,6 +105,7 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     masterKey: value('ROWHOUSE_MASTER_KEY', masterKey),
     workers: value('ROWHOUSE_WORKERS', integer),
     drainSeconds: value('ROWHOUSE_DRAIN_SECONDS', integer),
+    restartAfterSeconds: value('ROWHOUSE_RESTART_AFTER_SECONDS', integer),
     maxLimitMb: value('ROWHOUSE_MAX_LIMIT_MB', integer),
     diskReserveMb: value('ROWHOUSE_DISK_RESERVE_MB', integer),
     importPrivateHosts: value('ROWHOUSE_IMPORT_PRIVATE_HOSTS', boolean),

@@ -211,7 +211,13 @@ function openFor(
     controlDatabase: config.controlDatabase,
     masterKey,
     spares: config.spares,
-    ...(!config.databaseUrl && { disk: diskOf(config) }),
+    ...(!config.databaseUrl && {
+      disk: diskOf(config),
+      embedded: {
+        folder: clusterFolderOf(config.dataFolder),
+        restartAfterMs: config.restartAfterSeconds * 1000,
+      },
+    }),
     restores: { dataFolder: config.dataFolder, isExternal: config.databaseUrl !== null },
     ...backupOptions(config),
     consolePage: consoleUrl(config, urlOf(config)),

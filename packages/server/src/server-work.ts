@@ -10,12 +10,14 @@ import type { NextRound } from './engine/pacing.ts';
 import { restrictPublicAccess } from './engine/public-access.ts';
 import type { Server } from './engine/servers.ts';
 import { openSteps } from './engine/steps.ts';
+import type { Terminations } from './engine/terminations.ts';
 import { openWhenChanged } from './engine/when-changed.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { countUse } from './fleet/rows.ts';
 import { reopenStrays, settleMoves } from './moves/settle.ts';
 import { pause, within } from './pause.ts';
 import { deleteExpired } from './projects/expire.ts';
+import { endLeftSessions } from './projects/left-sessions.ts';
 import { type Discrepancies, noteLeft, reconcile } from './projects/reconcile.ts';
 import type { Progress, Upgrades } from './projects/upgrade.ts';
 import { settleLoginGates } from './quotas/direct-login-gate.ts';
@@ -30,6 +32,7 @@ type Deps = {
   servers: Fleet;
   upgrades: Upgrades;
   reclaim: Reclaim;
+  terminations: Terminations;
   limits: { keepDeletedDays: number };
   now: () => number;
 };
@@ -126,6 +129,7 @@ export function startServerWork(
         settleAt = performance.now() + settleEveryMs;
         // Always: an exchange that a crash has interrupted is not decided before, and a project may wait for it.
         await take('completing resets and promotions', () => settleSwaps(here));
+        await take('ending sessions that are left', () => endLeftSessions(here, deps.terminations));
         if (autovacuum) await take('adjusting autovacuum', () => autovacuum.adjust());
       }
       if (isDue && performance.now() >= reconcileAt) {

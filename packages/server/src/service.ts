@@ -21,6 +21,7 @@ import { openDiskWatch } from './engine/disk.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { masterKeyCheck } from './engine/master-key.ts';
 import { openServer, registerFirst, type Server } from './engine/servers.ts';
+import { type OwnPostgres, openSurvivors } from './engine/survivors.ts';
 import { openTerminations } from './engine/terminations.ts';
 import { openFleet } from './fleet/fleet.ts';
 import type { Deps } from './http/deps.ts';
@@ -92,6 +93,7 @@ type Options = {
   spares: number;
   /** The data folder, if it is on this machine. */
   disk?: { folder: string; reserveBytes: number | null };
+  embedded?: OwnPostgres;
   /** Whether this process may do the background work. */
   background: boolean;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number; auditDays?: number };
@@ -166,7 +168,8 @@ export async function openService(options: Options): Promise<Service> {
     ];
     return { budget: used, maxOpen: open, share, ...poolDefaults };
   };
-  const terminations = openTerminations(servers);
+  const survivors = openSurvivors(server, options.embedded, log);
+  const terminations = openTerminations(servers, survivors);
   const traces = countTraces();
   const profiles = openStatementProfiles(() => sessions.counts().open);
   const sessions = openProjectSessions(servers, upgrades.ensure, limitsOf, {
@@ -284,8 +287,9 @@ export async function openService(options: Options): Promise<Service> {
   const keeper = backups && options.background ? openFleetKeeper({ backups, servers, now, tell }, log) : null;
   const drills =
     backups && dataFolder !== null ? openDrills(restoreDeps, { dataFolder, backups }, log) : null;
+  const shared = { control, servers, reclaim, terminations };
   const background = options.background
-    ? startBackground({ control, servers, upgrades, reclaim, limits, now, backups: keeper, drills }, log)
+    ? startBackground({ ...shared, upgrades, limits, now, backups: keeper, drills }, log)
     : null;
   const later = openLater(onError);
   const hashing = openHashing({
@@ -347,7 +351,10 @@ export async function openService(options: Options): Promise<Service> {
   const ownServerGauges = keeper ? serverBackupGauges(keeper, now) : {};
   return {
     deps,
-    gauges: { ...serviceGauges({ control, servers, sessions, hashing, disk, distrusted }), ...ownGauges },
+    gauges: {
+      ...serviceGauges({ control, servers, sessions, survivors, hashing, disk, distrusted }),
+      ...ownGauges,
+    },
     serverGauges: { ...serverGauges(servers, sessions), ...ownServerGauges },
     counters: serviceCounters({ refusals: refusals.counts, traces: traces.counts }),
     backgroundGauges: ownGauges,
@@ -367,6 +374,7 @@ export async function openService(options: Options): Promise<Service> {
       await mailLater.stop();
       await delivery.stop();
       await sessions.end();
+      survivors.stop();
       await terminations.stop();
       await reclaim.stop();
       await upgrades.stop();

@@ -59,6 +59,7 @@ export type TestServiceOptions = {
   trustedProxies?: string[];
   requestLog?: Logger | null;
   disk?: { folder: string; reserveBytes: number | null };
+  embedded?: { folder: string; restartAfterMs: number };
   now?: () => number;
   corsOrigins?: '*' | string[];
   exports?: { limits: ExportLimits };
@@ -96,6 +97,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     },
     ...(options.now && { now: options.now }),
     ...(options.disk && { disk: options.disk }),
+    ...(options.embedded && { embedded: options.embedded }),
     ...(options.exports && { exports: options.exports }),
     imports: { folder: importsFolderOf(controlDatabase), allowPrivateHosts: false, ...options.imports },
     ...(options.backups && { backups: options.backups }),

@@ -5,20 +5,26 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
-import { type Embedded, startEmbedded } from '../src/engine/embedded.ts';
+import { clusterFolderOf, type Embedded, startEmbedded } from '../src/engine/embedded.ts';
 import { openTestService, removeTestService, type TestService, type TestServiceOptions } from './helpers.ts';
 
-export type OwnPostgres = { engine: Embedded; rowhouse: TestService };
+export type OwnPostgres = { engine: Embedded; rowhouse: TestService; folder: string };
 
-export function useOwnPostgres(options: TestServiceOptions = {}): OwnPostgres {
-  const own = {} as OwnPostgres;
+/** `restartAfterMs`: when PostgreSQL is restarted because of a statement that nothing ends. */
+export function useOwnPostgres({
+  restartAfterMs = 0,
+  ...options
+}: TestServiceOptions & { restartAfterMs?: number } = {}): OwnPostgres {
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-own-'));
+  const own = { folder } as OwnPostgres;
+  const masterKey = randomBytes(32);
   beforeAll(async () => {
     own.engine = await startEmbedded({
-      ...{ connections: 60, dataFolder: folder, masterKey: randomBytes(32), more: { fsync: 'off' } },
+      ...{ connections: 60, dataFolder: folder, masterKey, more: { fsync: 'off' } },
       ...{ say: () => {}, onEvent: () => {} },
     });
-    own.rowhouse = await openTestService({ ...options, at: own.engine.address });
+    const embedded = { folder: clusterFolderOf(folder), restartAfterMs };
+    own.rowhouse = await openTestService({ ...options, masterKey, embedded, at: own.engine.address });
   });
   afterAll(async () => {
     const { engine, rowhouse } = own;

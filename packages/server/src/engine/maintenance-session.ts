@@ -8,6 +8,7 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 import { startupOptions } from '../postgres/startup-options.ts';
 import { databaseOf, loginOf, type ProjectLogin, restoreLogin } from './provision.ts';
 import type { Server } from './servers.ts';
+import { followTerminated } from './terminations.ts';
 
 export type MaintenanceSession = {
   /** Ends soon after `timeoutMs`, regardless of what the project's own code does. */
@@ -74,6 +75,7 @@ export async function openMaintenanceSession(
   const terminate = ({ pid }: Session) => {
     session.destroy();
     server.maintenance.query(sql`select pg_terminate_backend(${pid})`).catch(() => {});
+    followTerminated(server, login.id, pid);
   };
   return {
     ask: (text, parameters = [], timeoutMs = lookMs, more) => {

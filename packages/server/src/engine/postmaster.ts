@@ -14,12 +14,23 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../pause.ts';
 import { scramVerifier } from '../postgres/scram.ts';
 import type { Binaries } from './binaries.ts';
+import { type Computing, openComputing } from './computing.ts';
 import type { EmbeddedSettings } from './embedded-settings.ts';
 import { EngineError, hintFor } from './engine-error.ts';
 import type { RunAs } from './run-as.ts';
-import { findUnnamed, inspectPidFile, isRunning, readPidFile, removeDeadLocks } from './server-processes.ts';
+import {
+  endProjectBackends,
+  findUnnamed,
+  inspectPidFile,
+  interruptBackend,
+  isRunning,
+  projectBackends,
+  readPidFile,
+  removeDeadLocks,
+} from './server-processes.ts';
 import { readTail } from './small-files.ts';
 
 export type Cluster = Readonly<{ folder: string; logFile: string; binaries: Binaries; runAs: RunAs | null }>;
@@ -141,12 +152,39 @@ export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): 
   return null;
 }
 
+/** Sessions that compute without looking for interrupts are interrupted (survivors.ts), and those that are left then are killed. */
+const [interruptAfterMs, interruptEveryMs, killAfterMs] = [2_000, 250, 15_000];
+
 /** Fast shutdown: ends sessions and writes everything out. Stronger signals follow only if that does not finish. */
 export async function stopPostmaster(cluster: Cluster, { pid, exited }: Postmaster): Promise<void> {
   if (process.platform === 'win32') {
     spawnSync(cluster.binaries.pgCtl, ['stop', '-m', 'fast', '-w', '-D', cluster.folder]);
     return;
   }
+  const stopped = new AbortController();
+  void endSessions(cluster.folder, pid, stopped.signal);
+  try {
+    await signalUntilGone({ pid, exited });
+  } finally {
+    stopped.abort();
+  }
+}
+
+async function endSessions(folder: string, postmaster: number, stopped: AbortSignal): Promise<void> {
+  await pause(interruptAfterMs, stopped);
+  const watched = new Map<number, Computing>();
+  for (let waitedMs = interruptAfterMs; !stopped.aborted; waitedMs += interruptEveryMs) {
+    if (waitedMs >= killAfterMs) return endProjectBackends(folder, postmaster);
+    for (const pid of projectBackends(folder)) {
+      const computing = watched.get(pid) ?? openComputing(pid);
+      watched.set(pid, computing);
+      if (computing.look()) interruptBackend(pid);
+    }
+    await pause(interruptEveryMs, stopped);
+  }
+}
+
+async function signalUntilGone({ pid, exited }: Postmaster): Promise<void> {
   for (const [signal, waitMs] of [
     ['SIGINT', 60_000],
     ['SIGQUIT', 10_000],

@@ -65,15 +65,48 @@ export function removeDeadLocks(folder: string): void {
  * beside them. They get the signal that the server itself sends when one of them crashes. If their data is not needed, SIGKILL
  * also ends those that hang.
  */
-export function endLeftovers(folder: string, signal: 'SIGQUIT' | 'SIGKILL' = 'SIGQUIT'): void {
+export function endLeftovers(folder: string, how: 'SIGQUIT' | 'SIGKILL' = 'SIGQUIT'): void {
   if (process.platform !== 'linux') return;
   for (const pid of processIds()) {
-    if (!isLeftover(folder, pid)) continue;
-    try {
-      process.kill(pid, signal);
-    } catch {
-      // It has ended in the meantime.
-    }
+    if (isLeftover(folder, pid)) signal(pid, how);
+  }
+}
+
+/** Whether the process is one that the server in the folder has started. False where the system does not show it. */
+export function isBackend(folder: string, pid: number): boolean {
+  if (process.platform !== 'linux' || !/^postgres: /.test(commandOf(folder, pid))) return false;
+  try {
+    const parent = /^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+    return Number(parent) === readPidFile(folder)?.pid && worksIn(folder, pid);
+  } catch {
+    return false;
+  }
+}
+
+/** The sessions of projects that the server in the folder has. Empty where the system does not show them. */
+export function projectBackends(folder: string): number[] {
+  if (process.platform !== 'linux') return [];
+  return processIds().filter(
+    (pid) => /^postgres: (?:\S+: )?p_/.test(commandOf(folder, pid)) && isBackend(folder, pid),
+  );
+}
+
+/** Raises an error in a backend, wherever it computes: see survivors.ts. */
+export function interruptBackend(pid: number): void {
+  signal(pid, 'SIGFPE');
+}
+
+/** Ends sessions of projects for good, after a shutdown has asked them to end. To the server, that is a crash. */
+export function endProjectBackends(folder: string, postmaster: number): void {
+  if (!isRunning(postmaster)) return;
+  for (const pid of projectBackends(folder)) signal(pid, 'SIGKILL');
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch {
+    // It has ended in the meantime.
   }
 }
 

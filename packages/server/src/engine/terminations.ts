@@ -2,11 +2,14 @@
 // interrupts, so the project keeps growing until all of it is written. Only then can its pages be reclaimed.
 import { sql } from '../postgres/sql.ts';
 import { databaseOf, type ProjectLogin } from './provision.ts';
-import type { Servers } from './servers.ts';
+import type { Server, Servers } from './servers.ts';
+import type { Survivor, Survivors } from './survivors.ts';
 
 export type Terminations = {
   /** Terminates a backend, and follows it until it has ended. */
   end(project: ProjectLogin, pid: number): void;
+  /** The same for one that is left in the database of a closed project: nothing is reclaimed there. */
+  endLeft(serverId: number, projectId: string, pid: number): void;
   /** Resolves when all terminated backends of a project have ended. null: there are none. */
   of(projectId: string): Promise<void> | null;
   /** Called when one has ended. */
@@ -20,16 +23,28 @@ const [firstLookMs, longestPauseMs] = [5, 500];
 /** After so many failed queries a backend counts as ended: a PostgreSQL that does not answer has most likely stopped. */
 const maxFailures = 20;
 
-export function openTerminations(servers: Servers): Terminations {
+/** Backends end within milliseconds, on a busy machine within a second or two. */
+const survivesMs = 2_000;
+
+type Follow = (server: Server, projectId: string, pid: number) => void;
+const followers = new Set<Follow>();
+
+/** For a session of the service's own that was terminated: it is followed until it has ended, too. */
+export function followTerminated(server: Server, projectId: string, pid: number): void {
+  for (const follow of followers) follow(server, projectId, pid);
+}
+
+export function openTerminations(servers: Servers, survivors: Survivors): Terminations {
   const pending = new Map<string, Set<Promise<void>>>();
   const listeners: ((project: ProjectLogin) => void)[] = [];
   const following = new Set<string>();
   let isStopped = false;
 
+  type Place = Pick<ProjectLogin, 'id' | 'serverId'>;
   type Backend = { startedAt: string | null };
   /** With its start time: PostgreSQL can give the same process id to a later session. */
   const terminate = async (
-    { id, serverId }: ProjectLogin,
+    { id, serverId }: Place,
     pid: number,
     known: Backend | null,
   ): Promise<Backend | null> => {
@@ -42,13 +57,16 @@ export function openTerminations(servers: Servers): Terminations {
     const [found] = await maintenance.query<Backend>(statement, terminateMs);
     return found ?? null;
   };
-  const follow = async (project: ProjectLogin, pid: number): Promise<void> => {
+  const follow = async (project: Place, pid: number, onSurvivor: () => void): Promise<void> => {
     let pauseMs = firstLookMs;
     let known: Backend | null = null;
+    const survivesAt = performance.now() + survivesMs;
     for (let failures = 0; failures < maxFailures && !isStopped; ) {
       try {
         known = await terminate(project, pid, known);
         if (!known) return;
+        failures = 0;
+        if (performance.now() >= survivesAt) onSurvivor();
       } catch {
         failures++;
       }
@@ -57,22 +75,42 @@ export function openTerminations(servers: Servers): Terminations {
     }
   };
 
+  const begin = (project: Place, pid: number, onEnd: () => void): void => {
+    const { id, serverId } = project;
+    const name = `${id} ${pid}`;
+    if (following.has(name)) return;
+    following.add(name);
+    const ones = pending.get(id) ?? new Set();
+    pending.set(id, ones);
+    let noted: Survivor | null = null;
+    const onSurvivor = () => {
+      if (noted) return;
+      noted = { projectId: id, server: servers.of(serverId), pid };
+      survivors.note(noted);
+    };
+    const one = follow(project, pid, onSurvivor).finally(() => {
+      following.delete(name);
+      if (noted) survivors.gone(noted);
+      ones.delete(one);
+      if (ones.size === 0 && pending.get(id) === ones) pending.delete(id);
+      if (!isStopped) onEnd();
+    });
+    ones.add(one);
+  };
+
+  const endLeft: Terminations['endLeft'] = (serverId, projectId, pid) =>
+    begin({ id: projectId, serverId }, pid, () => {});
+  const followOther: Follow = (server, projectId, pid) => {
+    if (servers.all().includes(server)) endLeft(server.id, projectId, pid);
+  };
+  followers.add(followOther);
+
   return {
-    end: (project, pid) => {
-      const { id } = project;
-      const name = `${id} ${pid}`;
-      if (following.has(name)) return;
-      following.add(name);
-      const ones = pending.get(id) ?? new Set();
-      pending.set(id, ones);
-      const one = follow(project, pid).finally(() => {
-        following.delete(name);
-        ones.delete(one);
-        if (ones.size === 0 && pending.get(id) === ones) pending.delete(id);
-        if (!isStopped) for (const onGone of listeners) onGone(project);
-      });
-      ones.add(one);
-    },
+    end: (project, pid) =>
+      begin(project, pid, () => {
+        for (const onGone of listeners) onGone(project);
+      }),
+    endLeft,
     of: (projectId) => {
       const ones = pending.get(projectId);
       return ones ? Promise.all(ones).then(() => {}) : null;
@@ -80,6 +118,7 @@ export function openTerminations(servers: Servers): Terminations {
     listen: (onGone) => void listeners.push(onGone),
     stop: async () => {
       isStopped = true;
+      followers.delete(followOther);
       await Promise.all([...pending.values()].flatMap((ones) => [...ones]));
     },
   };

@@ -8,6 +8,7 @@ import type { DiskWatch } from '../engine/disk.ts';
 import type { Embedded } from '../engine/embedded.ts';
 import type { Server, Servers } from '../engine/servers.ts';
 import { countSpares } from '../engine/spares.ts';
+import type { Survivors } from '../engine/survivors.ts';
 import type { Fleet, Member } from '../fleet/fleet.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { PostgresProxy } from '../postgres-proxy/proxy.ts';
@@ -24,6 +25,7 @@ type GaugeDeps = {
   control: Control;
   servers: Servers;
   sessions: ProjectSessions;
+  survivors: Survivors;
   hashing: Hashing;
   disk: DiskWatch;
   distrusted: DistrustedTables;
@@ -33,11 +35,24 @@ type GaugeDeps = {
 const postgresUpMs = 1_500;
 
 /** What every process that answers requests can read. */
-export function serviceGauges({ control, servers, sessions, hashing, disk, distrusted }: GaugeDeps): Gauges {
+export function serviceGauges({
+  control,
+  servers,
+  sessions,
+  survivors,
+  hashing,
+  disk,
+  distrusted,
+}: GaugeDeps): Gauges {
   return {
     ...controlGauges(control, servers),
     ...storageGauges(control),
     ...sessionGauges(sessions),
+    rowhouse_unstoppable_statements: {
+      help: 'Statements that go on although their session was terminated. Must be 0.',
+      isOwn: true,
+      read: () => survivors.count(),
+    },
     ...hashingGauges(hashing),
     ...diskGauges(disk),
     rowhouse_insert_bounds_exceeded: {

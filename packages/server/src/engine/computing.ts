@@ -1,0 +1,47 @@
+// Whether a process only computes: it uses the processor, and for a while neither calls the kernel nor touches new memory. A
+// backend of PostgreSQL that writes does both all the time, and must not be interrupted in the middle of a change of a page.
+import { readFileSync } from 'node:fs';
+
+type Sample = { isRunning: boolean; userTicks: number; systemTicks: number; faults: number };
+
+/** In ticks of 10 ms. */
+const [enoughUserTicks, mostSystemTicks] = [20, 1];
+
+export type Computing = {
+  /** True if it has done nothing but compute for 200 ms of processor time. It then has to do so for as long again. */
+  look(): boolean;
+};
+
+export function openComputing(pid: number): Computing {
+  let since: Sample | null = null;
+  return {
+    look: () => {
+      const now = sampleOf(pid);
+      const isSame =
+        now?.isRunning &&
+        since !== null &&
+        now.faults === since.faults &&
+        now.systemTicks - since.systemTicks <= mostSystemTicks;
+      if (!isSame) {
+        since = now;
+        return false;
+      }
+      if (now.userTicks - (since?.userTicks ?? 0) < enoughUserTicks) return false;
+      since = now;
+      return true;
+    },
+  };
+}
+
+/** null: it has ended, or the system does not show it. */
+function sampleOf(pid: number): Sample | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The name, in parentheses, may contain anything.
+    const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const at = (field: number) => Number(fields[field - 4]);
+    return { isRunning: state === 'R', faults: at(10) + at(12), userTicks: at(14), systemTicks: at(15) };
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,99 @@
+// Backends that go on although they were terminated: code of PostgreSQL, or of a library in it, computes without looking for
+// interrupts. LIKE, position(), translate(), @> of arrays, XPath and many others do, if their inputs are large, so none of them
+// can be refused. The steps: the lowest priority at once; SIGFPE, for which PostgreSQL has a handler that raises an error
+// wherever the backend computes (22P01, "floating-point exception"), so that the termination takes effect; and last of all a
+// restart of PostgreSQL, as an ordinary shutdown behind a checkpoint: sessions that react roll back, and the recovery is short.
+import { setPriority } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../pause.ts';
+import { sql } from '../postgres/sql.ts';
+import { openComputing } from './computing.ts';
+import { endProjectBackends, inspectPidFile, interruptBackend, isBackend } from './server-processes.ts';
+import type { Server } from './servers.ts';
+
+export type Survivor = Readonly<{ projectId: string; server: Server; pid: number }>;
+export type Survivors = {
+  /** It was terminated some seconds ago, and is terminated again and again until `gone`. */
+  note(survivor: Survivor): void;
+  gone(survivor: Survivor): void;
+  /** Those of this process. */
+  count(): number;
+  stop(): void;
+};
+
+/** The embedded PostgreSQL: its cluster folder, and when it is restarted because of a statement that nothing ends (0: never). */
+export type OwnPostgres = { folder: string; restartAfterMs: number };
+type Log = Record<'error' | 'warn', (details: object, message: string) => void>;
+
+const lowestPriority = 19;
+const lookMs = 250;
+const checkpointMs = 60_000;
+/** Sessions that react to a shutdown are gone by then. */
+const fastShutdownMs = 1_500;
+
+/** `first`: the server that is embedded, if `own` is given. The processes of others are not ours to signal. */
+export function openSurvivors(first: Server, own: OwnPostgres | undefined, log: Log): Survivors {
+  const known = new Map<number, Survivor>();
+  const stopping = new AbortController();
+  let restarting: Promise<void> | null = null;
+
+  const isThere = (survivor: Survivor) => !stopping.signal.aborted && known.get(survivor.pid) === survivor;
+
+  const restart = async (cluster: string, survivor: Survivor): Promise<void> => {
+    const details = { project: survivor.projectId, backend: survivor.pid };
+    log.error(details, 'PostgreSQL restarts now, because nothing else ends a statement of this project');
+    await first.maintenance.query(sql`checkpoint`, checkpointMs).catch(() => {});
+    const postmaster = inspectPidFile(cluster);
+    if (postmaster?.kind !== 'ours' || !isThere(survivor)) return;
+    process.kill(postmaster.pid, 'SIGINT');
+    await sleep(fastShutdownMs);
+    endProjectBackends(cluster, postmaster.pid);
+  };
+
+  const end = async ({ folder, restartAfterMs }: OwnPostgres, survivor: Survivor): Promise<void> => {
+    const { pid } = survivor;
+    const computing = openComputing(pid);
+    const restartAt = performance.now() + restartAfterMs;
+    while (isThere(survivor) && isBackend(folder, pid)) {
+      if (computing.look()) interruptBackend(pid);
+      if (restartAfterMs > 0 && performance.now() >= restartAt) {
+        restarting ??= restart(folder, survivor).finally(() => {
+          restarting = null;
+        });
+        await restarting;
+      }
+      await pause(lookMs, stopping.signal);
+    }
+  };
+
+  return {
+    note: (survivor) => {
+      const { projectId, server, pid } = survivor;
+      known.set(pid, survivor);
+      const details = { project: projectId, server: server.name, backend: pid };
+      if (!own || server.id !== first.id || !isBackend(own.folder, pid)) {
+        log.error(
+          details,
+          'a statement goes on although its session was terminated: while it does, no database can be dropped on this server; see docs/operating.md',
+        );
+        return;
+      }
+      log.warn(details, 'a statement goes on although its session was terminated; it is interrupted');
+      lowerPriority(pid);
+      end(own, survivor).catch((error) => log.error({ err: error, ...details }, 'a statement was not ended'));
+    },
+    gone: (survivor) => {
+      if (known.get(survivor.pid) === survivor) known.delete(survivor.pid);
+    },
+    count: () => known.size,
+    stop: () => stopping.abort(),
+  };
+}
+
+function lowerPriority(pid: number): void {
+  try {
+    setPriority(pid, lowestPriority);
+  } catch {
+    // It has ended, or belongs to another account: then it goes on as it is until it is interrupted.
+  }
+}
