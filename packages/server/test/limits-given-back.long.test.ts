@@ -216,3 +216,26 @@ it('space left by a killed process is found and freed by another', async () => {
   await all(project, `insert into t values (1, 'x')`);
   await isFine();
 });
+
+it('a statement that came to the limit is told so, although the time of its second attempt ended first', async () => {
+  const project = await newProject(4);
+  await all(
+    project,
+    'create sequence attempts',
+    'create table t (a int, b text)',
+    'alter table t alter b set storage external',
+    // A sequence remembers what was rolled back.
+    `create function grow() returns int language plpgsql as $$ begin
+      if nextval('attempts') > 1 then perform pg_sleep(60); end if;
+      insert into t select n, repeat(md5(n::text), 200) from generate_series(1, 2000) as n; return 1; end $$`,
+    // What is reclaimed after it may make room, so there is a second attempt.
+    "insert into t select n, repeat('x', 5000) from generate_series(1, 200) as n",
+    'delete from t',
+  );
+  const { status, body } = await run(project, 'select grow()', { timeout_ms: 6_000 });
+  expect((await run(project, 'select last_value::int as n from attempts')).body.rows).toEqual([{ n: 2 }]);
+  expect([status, body.error?.code], JSON.stringify(body)).toEqual([507, 'project_full']);
+  expect((await run(project, 'select count(*)::int as n from t')).body.rows).toEqual([{ n: 0 }]);
+  await isGivenBack(project, 0.5);
+  await isFine();
+});

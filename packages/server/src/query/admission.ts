@@ -20,8 +20,7 @@ import type { Reclaim } from '../quotas/reclaim.ts';
 import { stopLine, unframedMargin } from '../quotas/stop-line.ts';
 import type { WriterQueue } from '../quotas/writer-queue.ts';
 import type { Command } from './exchange/commands.ts';
-
-import { isOverLimit, noteFate, wasRaised } from './exchange/failures.ts';
+import { isLate, isOverLimit, noteFate, wantsNoTransaction, wasInterrupted } from './exchange/failures.ts';
 import type { Frame } from './exchange/frame.ts';
 import type { Reader } from './exchange/reader.ts';
 import type { ExclusiveSession, Supervise } from './sessions/exclusive.ts';
@@ -260,8 +259,12 @@ async function afterFailure<T>(admitting: Admitting<T>, current: Attempt, failur
   }
   if (isOutgrown || isOverLimit(error)) {
     const next = await measureAgain(admitting, current, failure.startedAt);
-    if (mayRepeat && next) return again(next);
-    throw await refuse(deps, project, 0, hasCommitted);
+    const refused = () => refuse(deps, project, 0, hasCommitted);
+    if (!mayRepeat || !next) throw await refused();
+    return again(next).catch(async (later) => {
+      // It has come to the limit, although now it was its time that ended first.
+      throw isLate(later) ? await refused() : later;
+    });
   }
   if (measure && mayRepeat && wantsNoTransaction(error)) {
     // It commits by itself, so it is stopped well before the limit.
@@ -310,17 +313,6 @@ function hasMoreRoom(before: Measure, now: Admission): boolean {
   if (now.limit > before.limit || before.pending > 0) return true;
   const isOther = Math.abs(now.size - before.size) > 64 * 1024;
   return before.isFull !== now.isFull || (before.isFull ? isOther : isOther && now.size < before.size);
-}
-
-/** "cannot run inside a transaction block", and a COMMIT inside one. */
-function wantsNoTransaction(error: unknown): boolean {
-  const state = error instanceof RowhouseError && !wasRaised(error) ? error.sql?.state : undefined;
-  return state === '25001' || state === '2D000';
-}
-
-/** It may have written much, also where nothing had to be measured. */
-function wasInterrupted(error: unknown): boolean {
-  return error instanceof RowhouseError && ['query_timeout', 'request_timeout'].includes(error.code);
 }
 
 async function refuse(

@@ -15,9 +15,11 @@ import {
   findSwollenIndexes,
   hasDead,
   measureTables,
+  type Present,
 } from './dirty-tables.ts';
 import type { Headroom } from './headroom.ts';
 import { rewriting } from './reserve.ts';
+import { estimateTable } from './table-estimates.ts';
 
 export type Reclaim = {
   /** Concurrent calls share one run. Never throws: what cannot be done now is done next time. */
@@ -96,12 +98,17 @@ async function reclaim(servers: Servers, headroom: Headroom, project: ProjectLog
       const { size, cap } = await headroom.look(project.id);
       return size > cap;
     };
-    const rewrite = (maintenanceSession: MaintenanceSession, some: readonly Dirty[]) =>
-      rewriteWhile(isOver, maintenanceSession, project.id, some);
-    let isDone = await rewrite(own, tables);
+    // Where the limit holds, a copy must promise room: while it is written, the table is on disk twice.
+    const promises = async ({ oid, name, bytes }: Present) => {
+      const { size, limit } = await headroom.look(project.id);
+      return size > limit || bytes === null || bytes < smallBytes || (await wouldShrink(own, oid, name));
+    };
+    const rewrite = (maintenanceSession: MaintenanceSession, some: readonly Dirty[], isWorth: Judge) =>
+      rewriteWhile({ isOver, isWorth }, maintenanceSession, project.id, some);
+    let isDone = await rewrite(own, tables, promises);
     if (ours.length > 0 && (await isOver()))
       await asService(server, project, async (service) => {
-        isDone = (await rewrite(service, ours)) && isDone;
+        isDone = (await rewrite(service, ours, async () => true)) && isDone;
       });
     // A project that is over its limit with nothing left to reclaim stays so until the caller deletes data.
     return (isDone && tables.length === found.length) || !(await isOver());
@@ -116,12 +123,23 @@ async function tidy(maintenanceSession: MaintenanceSession, tables: readonly Dir
   for (const { name } of swollen) await tryTo(maintenanceSession, `reindex table ${name}`);
 }
 
-/** The size and rows of a table when it was last rewritten: it is rewritten again only if there is more to gain. */
+/** A smaller table is copied without an estimate. */
+const smallBytes = 1024 * 1024;
+type Judge = (table: Present) => Promise<boolean>;
+
+/** By an estimate that needs fresh statistics. */
+async function wouldShrink(own: MaintenanceSession, oid: string, name: string): Promise<boolean> {
+  await tryTo(own, `analyze ${name}`);
+  const found = await estimateTable(own, oid);
+  return found !== null && found.liveBytes < found.bytes * (15 / 16);
+}
+
+/** The size and rows of a table when it was last rewritten or judged: it is rewritten again only if there is more to gain. */
 const rewritten = new LRUCache<string, { bytes: number; rows: number }>(upTo(20_000));
 
 /** VACUUM truncates a table only if its empty end is large enough. Returns false if a lock or an error prevented a rewrite. */
 async function rewriteWhile(
-  isOver: () => Promise<boolean>,
+  { isOver, isWorth }: { isOver: () => Promise<boolean>; isWorth: Judge },
   maintenanceSession: MaintenanceSession,
   projectId: string,
   tables: readonly Dirty[],
@@ -130,7 +148,12 @@ async function rewriteWhile(
   let isDone = true;
   for (const table of await measureTables(maintenanceSession, tables)) {
     const key = `${projectId} ${table.oid}`;
-    if (table.bytes !== null && !isWorthRewriting(table.bytes, table.rows, rewritten.get(key))) continue;
+    const last = rewritten.get(key);
+    if (table.bytes !== null && last && !hasMoreToGain(table.bytes, table.rows, last)) continue;
+    if (!last && !(await isWorth(table))) {
+      if (table.bytes !== null) rewritten.set(key, { bytes: table.bytes, rows: table.rows });
+      continue;
+    }
     // Of a larger table, only the indexes are rewritten.
     const text = (table.bytes ?? 0) > rewriting ? 'reindex table' : 'vacuum (full)';
     isDone = table.bytes !== null && (await tryTo(maintenanceSession, `${text} ${table.name}`)) && isDone;
@@ -141,8 +164,7 @@ async function rewriteWhile(
   return isDone;
 }
 
-function isWorthRewriting(bytes: number, rows: number, last?: { bytes: number; rows: number }): boolean {
-  if (!last) return true;
+function hasMoreToGain(bytes: number, rows: number, last: { bytes: number; rows: number }): boolean {
   return bytes > last.bytes * (17 / 16) + 64 * 1024 || rows < last.rows * (15 / 16);
 }
 

@@ -62,6 +62,22 @@ export function noteOverLimit<T extends Error>(error: T): T {
   return error;
 }
 
+/** "cannot run inside a transaction block", and a COMMIT inside one. */
+export function wantsNoTransaction(error: unknown): boolean {
+  const state = error instanceof RowhouseError && !wasRaised(error) ? error.sql?.state : undefined;
+  return state === '25001' || state === '2D000';
+}
+
+/** It may have written much, also where nothing had to be measured. */
+export function wasInterrupted(error: unknown): boolean {
+  return error instanceof RowhouseError && ['query_timeout', 'request_timeout'].includes(error.code);
+}
+
+/** Its time was over, and nothing of it has happened. */
+export function isLate(error: unknown): boolean {
+  return error instanceof RowhouseError && error.code === 'query_timeout' && fateOf(error) === 'undone';
+}
+
 type Facts = { neverRan: boolean; context: string | undefined; routine: string | undefined };
 
 /** Records facts about a failure that its caller is not told. */
