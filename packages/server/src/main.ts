@@ -41,6 +41,7 @@ import { listenForPostgres, openProxyFor, postgresPlace, tlsFilesOf } from './po
 import { openService, type Service } from './service.ts';
 import { explain, greet, say } from './start-output.ts';
 import { openTls, openTlsOptions, serviceTlsFiles } from './tls/files.ts';
+import { slotsFor } from './users/hashing.ts';
 import { version } from './version.ts';
 import { isWorker, sharedMetrics, startWorkers, tellReady, whenTold } from './workers.ts';
 
@@ -237,7 +238,7 @@ function openFor(
     },
     users: {
       passwordIterations: config.passwordIterations,
-      hashingSlots: Math.max(1, Math.floor(availableParallelism() / config.workers)),
+      hashingSlots: slotsFor(availableParallelism() / config.workers),
       delivery: config,
     },
     proxy: publicAddress(config),

@@ -17,7 +17,9 @@ import { keepSetting } from './control/settings.ts';
 import { type ExportLimits, openExports } from './dumps/export.ts';
 import { type ImportOptions, openImports } from './dumps/import/import.ts';
 import type { ProgramEnvironment } from './dumps/native.ts';
+import { openBackendPriority } from './engine/backend-priority.ts';
 import { openDiskWatch } from './engine/disk.ts';
+import { clusterFolderOf } from './engine/embedded.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { masterKeyCheck } from './engine/master-key.ts';
 import { openServer, registerFirst, type Server } from './engine/servers.ts';
@@ -292,8 +294,10 @@ export async function openService(options: Options): Promise<Service> {
     ? startBackground({ ...shared, upgrades, limits, now, backups: keeper, drills }, log)
     : null;
   const later = openLater(onError);
+  const backendPriority = openBackendPriority(onDataDisk === null ? null : clusterFolderOf(onDataDisk));
   const hashing = openHashing({
     iterations: options.users.passwordIterations,
+    onBegin: backendPriority.lower,
     ...(options.users.hashingSlots && { slots: options.users.hashingSlots }),
     onError,
   });
@@ -370,6 +374,7 @@ export async function openService(options: Options): Promise<Service> {
       workDisk.stop();
       await relief.stop();
       await hashing.stop();
+      backendPriority.stop();
       await later.stop();
       await mailLater.stop();
       await delivery.stop();

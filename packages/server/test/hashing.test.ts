@@ -15,11 +15,18 @@ const refusal = {
   retryAfterS: expect.toSatisfy((seconds: number) => seconds === 1 || seconds === 2),
 };
 
+const slowness = {
+  code: 'unavailable',
+  status: 503,
+  retryAfterS: expect.toSatisfy((seconds: number) => seconds >= 2 && seconds <= 5),
+};
+
 type Opened = Hashing & { reported: unknown[] };
 
-function open(slots: number, rounds = iterations): Opened {
+function open(slots: number, rounds = iterations, withinMs = 12_000): Opened {
   const reported: unknown[] = [];
-  const hashing = openHashing({ iterations: rounds, slots, onError: (error) => reported.push(error) });
+  const onError = (error: unknown) => reported.push(error);
+  const hashing = openHashing({ iterations: rounds, slots, withinMs, onError });
   onTestFinished(async () => {
     await hashing.stop();
     expect(hashProcessesOf(process.pid)).toEqual([]);
@@ -28,8 +35,8 @@ function open(slots: number, rounds = iterations): Opened {
 }
 
 /** With its process stopped: whatever begins to hash does not come to its end before `goOn`. */
-async function openStill(slots: number) {
-  const hashing = open(slots);
+async function openStill(slots: number, withinMs?: number) {
+  const hashing = open(slots, iterations, withinMs);
   const first = hashing.reserve('first');
   await first.hash('password');
   first.release();
@@ -218,16 +225,41 @@ describe('places in the hashing queue', () => {
     for (const place of many(hashing, 'a', 16)) place.release();
   });
 
-  it('wait at most two seconds for a slot', async () => {
+  it('wait at most five seconds for a slot', async () => {
     const hashing = await openStill(1);
     const before = performance.now();
-    const [first, second] = many(hashing, 'a', 2).map((place) => place.hash('password'));
-    await expect(second).rejects.toMatchObject(refusal);
-    expect(performance.now() - before).toBeGreaterThan(1_900);
+    const [first, ...flood] = many(hashing, 'a', 7).map((place) => place.hash('password'));
+    const [one, other] = many(hashing, 'b', 2).map((place) => place.hash('password'));
+    await Promise.all([
+      // Many of its own are ahead of it.
+      expect(flood[0]).rejects.toMatchObject(refusal),
+      Promise.allSettled(flood),
+      // The service is slow.
+      expect(one).rejects.toMatchObject(slowness),
+      expect(other).rejects.toMatchObject(slowness),
+    ]);
+    expect(performance.now() - before).toBeGreaterThan(4_900);
     expect(hashing.counts()).toEqual({ running: 1, waiting: 0 });
     hashing.goOn();
     expect(parseHash((await first) ?? '')).not.toBeNull();
     expect(await hashing.reserve('a').hash('password')).toContain('$pbkdf2');
+  });
+
+  it('end with 503 when the hash takes too long, and nothing begins afterwards', async () => {
+    const hashing = await openStill(1, 400);
+    const [place, next] = many(hashing, 'a', 2) as [Reservation, Reservation];
+    const error = await place.hash('password').catch((thrown) => thrown);
+    expect(error).toMatchObject(slowness);
+    expect(error.message).toBe('Signing in takes too long because the service is busy.');
+    // Its time began with the reservation.
+    await expect(next.hash('password')).rejects.toMatchObject(slowness);
+    // The process still computes the first one: its slot is taken until it answers.
+    expect(hashing.counts()).toEqual({ running: 1, waiting: 0 });
+    for (const one of [place, next]) one.release();
+    hashing.goOn();
+    await until('the slot is free', async () => hashing.counts().running === 0);
+    expect(await hashing.reserve('a').hash('password')).toContain('$pbkdf2');
+    expect(hashing.reported).toEqual([]);
   });
 
   it('are served project by project, and in order of arrival within a project', async () => {

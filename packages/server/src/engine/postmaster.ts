@@ -16,6 +16,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pause } from '../pause.ts';
 import { scramVerifier } from '../postgres/scram.ts';
+import { lowerPostmaster } from './backend-priority.ts';
 import type { Binaries } from './binaries.ts';
 import { type Computing, openComputing } from './computing.ts';
 import type { EmbeddedSettings } from './embedded-settings.ts';
@@ -98,6 +99,7 @@ export async function startPostmaster(
       detached: true,
       ...identity(cluster.runAs),
     });
+    if (child.pid) lowerPostmaster(child.pid);
   } finally {
     folder.close();
     closeSync(log);

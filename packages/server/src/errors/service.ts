@@ -71,6 +71,11 @@ export const serviceErrors = {
         cause,
       },
     ),
+  signInTooSlow: (retryAfterS: number) =>
+    new RowhouseError('unavailable', 'Signing in takes too long because the service is busy.', {
+      retryAfterS,
+      hint: `Nothing was changed. Retry in ${retryAfterS} s.`,
+    }),
   /** The deadline of the request has passed, and nothing was sent that could change anything. */
   noAnswer: () =>
     new RowhouseError('unavailable', 'PostgreSQL did not answer in time. Nothing was changed.', {

@@ -1,8 +1,6 @@
-// The process that hashes passwords, at the lowest priority: it gets only CPU time that nothing else wants, and it
-// blocks neither the event loop nor the thread pool of the service. It stores nothing and writes nothing.
+// The process that hashes passwords, so that it blocks neither the event loop nor the thread pool of the service. It has the usual
+// priority, above PostgreSQL's (engine/backend-priority.ts). It stores nothing and writes nothing.
 import { pbkdf2 } from 'node:crypto';
-import { readdirSync, writeFileSync } from 'node:fs';
-import { constants, setPriority } from 'node:os';
 import { promisify } from 'node:util';
 
 /** `burn`: extra iterations whose result is discarded, so that every verification takes the same time. */
@@ -18,34 +16,12 @@ const hashBytes = 32;
 
 const stretch = promisify(pbkdf2);
 
-lowerPriority();
 process.on('message', work);
 // The parent is gone, so the results have no use. Not process.exit(): it waits for the running threads.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 // A signal to the whole process group is meant for the service, which finishes its requests and then ends this process.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
 answer('ready');
-
-/** Best effort: hashing also works at normal priority, so failures are ignored. */
-function lowerPriority(): void {
-  const lowest = constants.priority.PRIORITY_LOW;
-  attempt(() => setPriority(lowest));
-  if (process.platform !== 'linux') return;
-  // On Linux each thread has its own priority, and loading this file has already started the thread pool.
-  attempt(() => {
-    for (const thread of readdirSync('/proc/self/task')) attempt(() => setPriority(Number(thread), lowest));
-  });
-  // With autogroups, a nice value counts only within its own session, and PostgreSQL runs in another one.
-  attempt(() => writeFileSync('/proc/self/autogroup', String(lowest)));
-}
-
-function attempt(action: () => void): void {
-  try {
-    action();
-  } catch {
-    // The priority stays as it was.
-  }
-}
 
 function work(task: HashTask): void {
   const hashing = 'bcrypt' in task ? hashByBcrypt(task) : hashByPbkdf2(task);
