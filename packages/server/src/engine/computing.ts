@@ -2,7 +2,7 @@
 // backend of PostgreSQL that writes does both all the time, and must not be interrupted in the middle of a change of a page.
 import { readFileSync } from 'node:fs';
 
-type Sample = { isRunning: boolean; userTicks: number; systemTicks: number; faults: number };
+type Sample = { isRunning: boolean; userTicks: number; systemTicks: number; faults: number; calls: number };
 
 /** In ticks of 10 ms. */
 const [enoughUserTicks, mostSystemTicks] = [20, 1];
@@ -21,6 +21,7 @@ export function openComputing(pid: number): Computing {
         now?.isRunning &&
         since !== null &&
         now.faults === since.faults &&
+        now.calls === since.calls &&
         now.systemTicks - since.systemTicks <= mostSystemTicks;
       if (!isSame) {
         since = now;
@@ -40,8 +41,19 @@ function sampleOf(pid: number): Sample | null {
     // The name, in parentheses, may contain anything.
     const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const at = (field: number) => Number(fields[field - 4]);
-    return { isRunning: state === 'R', faults: at(10) + at(12), userTicks: at(14), systemTicks: at(15) };
+    const faults = at(10) + at(12);
+    return { isRunning: state === 'R', faults, userTicks: at(14), systemTicks: at(15), calls: callsOf(pid) };
   } catch {
     return null;
+  }
+}
+
+/** How often it has read or written a file. One that writes pages does, once it has used every buffer. 0: the system does not say. */
+function callsOf(pid: number): number {
+  try {
+    const io = readFileSync(`/proc/${pid}/io`, 'utf8');
+    return Number(/^syscr: (\d+)$/m.exec(io)?.[1]) + Number(/^syscw: (\d+)$/m.exec(io)?.[1]);
+  } catch {
+    return 0;
   }
 }
