@@ -3,8 +3,9 @@ import type { CreatedProjectResponse } from '@rowhouse/api';
 import type { Command } from 'commander';
 import { type ApiOptions, callApi, withApiOptions, withProjectOption } from './api.ts';
 import { Failure, failure } from './failure.ts';
-import { newMigration, readMigrations } from './migration-files.ts';
-import { apply } from './migration-history.ts';
+import { saveMigrations, textOf } from './migrate-save.ts';
+import { readMigrations } from './migration-files.ts';
+import { apply, mark, readApplied } from './migration-history.ts';
 import { note, show } from './output.ts';
 import { projectOf } from './profiles.ts';
 import { diffSchemas } from './schema-diff.ts';
@@ -32,16 +33,41 @@ async function diff(options: DiffOptions): Promise<void> {
     ? [await readSchema(slug, options), await readSchema(against, options)]
     : [await schemaOfFiles(options), await readSchema(slug, options)];
   const statements = diffSchemas(before, after);
-  const sql = statements.map((one) => (one.startsWith('--') ? one : `${one};`)).join('\n\n');
-  const file =
-    save !== undefined && statements.length > 0 ? newMigration(options.dir, save, `${sql}\n`) : null;
-  const answer = { ok: true, statements: statements.length, sql, ...(file && { file }) };
+  const sql = textOf(statements).trimEnd();
+  const isSaved = save !== undefined && statements.length > 0;
+  const files = isSaved ? saveMigrations(options.dir, save, statements) : [];
+  // The project is what the migrations now describe.
+  const isNoted = isSaved && !against && (await noteApplied(slug, files, options));
+  const [file] = files;
+  const saved = file !== undefined ? { file, files, noted_as_applied: isNoted } : {};
+  const answer = { ok: true, statements: statements.length, sql: statements.length > 0 ? sql : '', ...saved };
   if (statements.length === 0 && !options.json) return note(options, 'The schemas are the same.');
   show(options, answer, () =>
-    file ? clean(`Written to ${file}. Read it before you apply it.`) : printable(sql),
+    isSaved
+      ? files.map((one) => clean(`Written to ${one}. Read it before you apply it.`)).join('\n')
+      : printable(sql),
   );
-  if (file && !against)
-    note(options, clean(`${slug} has this state already. To note that: rowhouse migrate mark <version>`));
+  if (!isSaved || against) return;
+  note(
+    options,
+    isNoted
+      ? clean(
+          `${slug} has this state already: it is noted there as applied. After a change of the file: rowhouse migrate mark <version>`,
+        )
+      : clean(
+          `${slug} has this state already, but lacks entries of older migrations. For each that was applied: rowhouse migrate mark <version>`,
+        ),
+  );
+}
+
+/** false: other migrations are pending there, so nobody knows what the project has. */
+async function noteApplied(slug: string, files: readonly string[], options: DiffOptions): Promise<boolean> {
+  const all = readMigrations(options.dir);
+  const known = new Set((await readApplied(slug, options)).map(({ version }) => version));
+  const fresh = all.filter(({ file }) => files.includes(file));
+  if (all.some((one) => !fresh.includes(one) && !known.has(one.version))) return false;
+  for (const migration of fresh) await mark(slug, migration, true, options);
+  return true;
 }
 
 /** SQL holds names of strangers; on a terminal without control characters. */

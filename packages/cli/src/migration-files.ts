@@ -1,6 +1,6 @@
 // The files of migrations: plain SQL, named <version>_<name>.sql, applied in the order of their versions.
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { failure } from './failure.ts';
 import { readSqlFile } from './sql-run.ts';
@@ -43,7 +43,7 @@ export function readMigrations(folder: string): Migration[] {
   return found;
 }
 
-/** Returns its path. */
+/** Returns its path. Its version is the time, or the next one after the newest migration: it runs after all others. */
 export function newMigration(folder: string, title: string, text: string, now = new Date()): string {
   const name = title
     .trim()
@@ -51,7 +51,9 @@ export function newMigration(folder: string, title: string, text: string, now = 
     .replace(/[^a-z0-9]+/g, '_')
     .replace(/^_+|_+$/g, '');
   if (name === '') throw failure('invalid_request', `"${title}" has no letter or digit for a file name.`);
-  const version = now.toISOString().replace(/\D/g, '').slice(0, 14);
+  const time = BigInt(now.toISOString().replace(/\D/g, '').slice(0, 14));
+  const newest = existsSync(folder) ? (readMigrations(folder).at(-1)?.version ?? '0') : '0';
+  const version = time > BigInt(newest) ? time : BigInt(newest) + 1n;
   const file = path.join(folder, `${version}_${name}.sql`);
   try {
     mkdirSync(folder, { recursive: true });

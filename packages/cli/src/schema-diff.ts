@@ -26,6 +26,10 @@ export function diffSchemas(before: readonly SchemaObject[], after: readonly Sch
   );
   const made = [...added, ...changed].sort((a, b) => a.rank - b.rank || (a.id < b.id ? -1 : 1));
   return [
+    // A function can use what is made after it, such as a view.
+    ...(made.some(({ kind }) => kind === 'function')
+      ? ["select pg_catalog.set_config('check_function_bodies', 'off', true)"]
+      : []),
     ...dropped.sort((a, b) => b.rank - a.rank).map(({ undo }) => undo),
     ...made.flatMap((one) => {
       const previous = old?.get(keyOf(one));

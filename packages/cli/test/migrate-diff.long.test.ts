@@ -78,3 +78,60 @@ it('the printed SQL turns one schema into the other, and back', { timeout: 300_0
   expect(live.run(['migrate', 'diff', '-p', 'target']).err).toBe('The schemas are the same.\n');
   expect(live.json('projects', 'list').projects).toHaveLength(3);
 });
+
+it('what --save writes, migrate up applies: to a new project, and not again to its own', {
+  timeout: 300_000,
+}, () => {
+  mkdirSync(path.join(live.folder, 'work', 'saved'));
+  const migrate = (...args: string[]) => live.run(['migrate', ...args, '--dir', 'saved']);
+  const expectDone = (ran: { status: number | null; err: string }) => expect(ran.status, ran.err).toBe(0);
+  const sql = (input: string) => expectDone(live.run(['sql', '-p', 'own', '--file', '-'], { input }));
+  for (const slug of ['own', 'fresh'])
+    live.json('projects', 'create', slug, '--slug', slug, '--limit-mb', '128');
+  const saved = (name: string): string[] => {
+    const ran = migrate('diff', '-p', 'own', '--save', name, '--json');
+    expectDone(ran);
+    const { files, noted_as_applied: isNoted } = JSON.parse(ran.out);
+    expect(isNoted).toBe(true);
+    const own = migrate('up', '-p', 'own');
+    expectDone(own);
+    expect(own.out).toContain('up to date');
+    expectDone(migrate('up', '-p', 'fresh'));
+    expect(live.run(['migrate', 'diff', '-p', 'fresh', '--against', 'own']).err).toBe(
+      'The schemas are the same.\n',
+    );
+    return files;
+  };
+  sql(
+    "create type mood as enum ('sad', 'ok'); create table days (id int primary key, mood mood default 'ok')",
+  );
+  expect(saved('start')).toHaveLength(1);
+
+  // A transaction cannot use a value that it adds. A function can read a view, which is made after it.
+  sql("alter type mood add value 'great'");
+  sql(`alter table days alter column mood set default 'great';
+    create view happy as select id from days where mood = 'great';
+    create function happy_days() returns bigint language sql as 'select count(*) from happy'`);
+  expect(saved('great')).toHaveLength(2);
+
+  // More statements than one transaction takes.
+  sql(
+    `do $$ begin for n in 1..450 loop execute format('create table many_%s (id int primary key)', n); end loop; end $$`,
+  );
+  expect(saved('many').length).toBeGreaterThan(1);
+});
+
+it('where other migrations are pending, a saved one is not noted as applied', { timeout: 120_000 }, () => {
+  mkdirSync(path.join(live.folder, 'work', 'pending'));
+  live.json('projects', 'create', 'behind', '--slug', 'behind');
+  writeFileSync(
+    path.join(live.folder, 'work', 'pending', '99999999999999_late.sql'),
+    'create table late (id int);',
+  );
+  const ran = live.run(['sql', '-p', 'behind', 'create table other (id int)']);
+  expect(ran.status, ran.err).toBe(0);
+  const diff = live.run(['migrate', 'diff', '-p', 'behind', '--dir', 'pending', '--save', 'other']);
+  expect([diff.status, diff.err]).toEqual([0, expect.stringContaining('lacks entries of older migrations')]);
+  // After the newest, whatever the clock says.
+  expect(diff.out).toContain('100000000000000_other.sql');
+});
