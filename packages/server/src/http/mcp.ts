@@ -13,6 +13,8 @@ import { openRunningCalls } from '../mcp/running-calls.ts';
 import type { Answer, CallApi } from '../mcp/server.ts';
 import { type ApiRequest, toolNames } from '../mcp/tools.ts';
 import { toJsonText } from '../query/json/json-text.ts';
+import { isLarge } from '../query/json/large-json.ts';
+import { namesOf } from '../query/json/names.ts';
 import { identify } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { isForwarded } from './forwarded.ts';
@@ -62,6 +64,7 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
         throw errors.invalidRequest([{ path: '', problem: 'the body must be one JSON-RPC message' }]);
       if ((body as { method?: unknown }).method === 'subscriptions/listen')
         throw errors.invalidRequest([{ path: 'method', problem: 'subscriptions are not supported' }]);
+      requireNarrow(body);
       // A request of a tool to the API counts against the rate of the account by itself.
       if (request.caller && !callsApi(body)) deps.rates.require(request.caller);
       request.deadline.allow(answerWithinMs);
@@ -87,6 +90,28 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
       }
     },
   );
+}
+
+/** No tool has this many arguments, and the library lists and copies all properties several times. */
+const maxNames = 1_000;
+
+/** The message, its parameters and the arguments. What is deeper are values. */
+function requireNarrow(part: object, path = '', depth = 0): void {
+  if (!isLarge(part) || Array.isArray(part)) return;
+  const names = namesOf(part);
+  if (names.length > maxNames)
+    throw errors.invalidRequest([
+      {
+        path,
+        problem: `${path === '' ? 'the message has' : 'has'} ${names.length} properties; at most ${maxNames} are allowed`,
+      },
+    ]);
+  if (depth === 2) return;
+  for (const name of names) {
+    const inner = (part as Record<string, unknown>)[name];
+    if (typeof inner === 'object' && inner !== null)
+      requireNarrow(inner, path === '' ? name : `${path}.${name}`, depth + 1);
+  }
 }
 
 type Message = { id?: unknown; method?: unknown; params?: { name?: unknown; requestId?: unknown } };

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifySchemaCompiler } from 'fastify';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { errors } from '../errors.ts';
-import { isLarge } from '../query/json/large-json.ts';
+import { compileBounds } from './input-bounds.ts';
 
 const where: Record<string, string> = {
   body: 'the body',
@@ -27,14 +27,13 @@ export const validatorCompiler: FastifySchemaCompiler<Type.TSchema> = ({ schema,
 
 function compile(schema: Type.TSchema, httpPart: string): Validate {
   const validator = Compile(schema);
-  const bounded = boundedLists(schema);
-  const closed = (schema as { additionalProperties?: unknown }).additionalProperties === false;
+  const tooLong = compileBounds(schema);
   const optionalBody = httpPart === 'body' && !('required' in schema) && !('minProperties' in schema);
   return (input: unknown) => {
     let value = input;
     if (httpPart === 'querystring') value = readIntegers(schema, input as Record<string, unknown>);
     else if (optionalBody && (input === undefined || input === null)) value = {};
-    const long = tooLong(bounded, value) ?? (closed ? tooMany(value) : null);
+    const long = tooLong(value);
     if (long) return { error: errors.invalidRequest([long]) };
     try {
       if (validator.Check(value)) return { value };
@@ -56,38 +55,6 @@ export function refuseUnknownParameters(app: FastifyInstance): void {
   app.addHook('onRoute', (route) => {
     route.schema = { querystring: NoQuery, ...route.schema };
   });
-}
-
-type Bounded = { path: string; maxItems: number }[];
-
-function boundedLists(schema: Type.TSchema): Bounded {
-  const { properties = {} } = schema as { properties?: Record<string, { maxItems?: number }> };
-  return Object.entries(properties).flatMap(([path, { maxItems }]) =>
-    maxItems === undefined ? [] : [{ path, maxItems }],
-  );
-}
-
-/** Checked first: validating each item of a very long list, or comparing each pair of items, can take minutes. */
-function tooLong(bounded: Bounded, value: unknown): Problem | null {
-  if (typeof value !== 'object' || value === null) return null;
-  for (const { path, maxItems } of bounded) {
-    const entry = (value as Record<string, unknown>)[path];
-    if (Array.isArray(entry) && entry.length > maxItems) {
-      return { path, problem: `must have at most ${maxItems} items` };
-    }
-  }
-  return null;
-}
-
-/** No schema has this many properties, and reporting each unknown one would take long. */
-const maxNames = 1_000;
-
-function tooMany(value: unknown): Problem | null {
-  if (!isLarge(value) || Array.isArray(value)) return null;
-  const { length } = Object.keys(value as object);
-  return length > maxNames
-    ? { path: '', problem: `the body has ${length} properties, most of them unknown` }
-    : null;
 }
 
 /** Query strings contain text. Exact integers are converted; the schema rejects anything else. */

@@ -3,6 +3,7 @@ import { toArrayText } from './array-text.ts';
 import { type Exactness, parseJsonText, toJsonText } from './json-text.ts';
 import { LargeSyntaxError, parseLargeJson } from './large-json.ts';
 import { addJson, TextPieces } from './large-text.ts';
+import { namesOf } from './names.ts';
 import { toLargeParameter } from './parameters.ts';
 
 const parse = (text: string, exact: Exactness | null = 'value') =>
@@ -17,6 +18,14 @@ const texts: [string, string][] = [
   ['many numbers', `[${Array.from({ length: 50_000 }, (_, n) => n).join(' , ')}]`],
   ['many rows', JSON.stringify(Array.from({ length: 20_000 }, (_, n) => ({ id: n, t: `ü"\\${n}` })))],
   ['many keys', JSON.stringify(Object.fromEntries(Array.from({ length: 20_000 }, (_, n) => [`k${n}`, [n]])))],
+  [
+    'keys that are numbers',
+    `{"b":1,${Array.from({ length: 20_000 }, (_, n) => `"${(n * 40_007) % 5_000_000_000}":${n}`)},"01":1,"-1":2,"7":3,"a":[]}`,
+  ],
+  [
+    'keys that repeat in another slice',
+    `{${[0, 1].flatMap((turn) => Array.from({ length: 9_000 }, (_, n) => `"k${n}":${turn}`))}}`,
+  ],
   ['exact numbers', `[${'12345678901234567890,'.repeat(9_000)}1.10]`],
   ['long strings', JSON.stringify([long, { [long]: long, b: [`${long}ü"\\\n🙂`.repeat(3)] }, 1])],
   ['escapes', `["${'\\ud83d\\ude00\\n\\\\\\"ü🙂'.repeat(20_000)}"]`],
@@ -55,6 +64,7 @@ describe('large JSON', () => {
     const expected = parseJsonText(text);
     const value = await parse(text);
     expect(same(value, expected)).toBe(true);
+    if (typeof value === 'object') expect(namesOf(value as object)).toEqual(Object.keys(value as object));
     const out = new TextPieces();
     await addJson(out, value);
     expect(Buffer.concat(out.end().pieces).toString() === toJsonText(expected)).toBe(true);

@@ -5,6 +5,7 @@ import { isUtf8 } from 'node:buffer';
 import { errors } from '../../errors.ts';
 import { turn } from '../../postgres/fair-reads.ts';
 import { type Exactness, parseJsonText, readWellFormed } from './json-text.ts';
+import { Names } from './names.ts';
 
 /** Larger texts are parsed, and written again, in slices of this size. */
 export const sliceBytes = 64 * 1024;
@@ -83,7 +84,12 @@ class LargeJson {
     const isArray = open === openBracket;
     const list: unknown[] = [];
     const object: Record<string, unknown> = {};
+    const names = new Names();
     let keys = 0;
+    const end = () => {
+      if (!isArray) names.noteFor(object);
+      return markLarge(isArray ? list : object);
+    };
     this.at++;
     for (let isFirst = true; ; isFirst = false) {
       const run = this.findRun(depth);
@@ -94,26 +100,26 @@ class LargeJson {
         const entries = isBlank ? null : this.parseSlice(isArray, at, run.end);
         this.at = run.end + 1;
         if (entries && isArray) for (const entry of entries as unknown[]) list.push(entry);
-        else if (entries) keys += addAll(object, entries as object);
+        else if (entries) keys += addAll(object, names, entries as object);
         if (keys > maxKeys) throw tooManyKeys();
         if (run.is === 'last entries') {
           const close = isArray ? closeBracket : closeBrace;
           if (this.bytes[run.end] !== close) throw new LargeSyntaxError(run.end);
-          return markLarge(isArray ? list : object);
+          return end();
         }
       } else if (isArray) {
         await this.skipSpace();
         list.push(await this.readValue(depth));
       } else {
         keys++;
-        await this.readMember(object, depth);
+        await this.readMember(object, names, depth);
       }
       await turn();
-      if (!run && (await this.isEnd(isArray))) return markLarge(isArray ? list : object);
+      if (!run && (await this.isEnd(isArray))) return end();
     }
   }
 
-  private async readMember(object: Record<string, unknown>, depth: number): Promise<void> {
+  private async readMember(object: Record<string, unknown>, names: Names, depth: number): Promise<void> {
     await this.skipSpace();
     if (this.bytes[this.at] !== quote) throw new LargeSyntaxError(this.at);
     const name = await this.readString();
@@ -121,7 +127,7 @@ class LargeJson {
     if (this.bytes[this.at] !== colon) throw new LargeSyntaxError(this.at);
     this.at++;
     await this.skipSpace();
-    setOwn(object, name, await this.readValue(depth));
+    setOwn(object, names, name, await this.readValue(depth));
   }
 
   /** Called after a large entry. */
@@ -258,14 +264,15 @@ function isHighSurrogate(bytes: Buffer, at: number): boolean {
   return /^\\u[dD][89abAB][\da-fA-F]{2}\\u/.test(bytes.toString('latin1', at, at + 8));
 }
 
-function addAll(object: Record<string, unknown>, entries: object): number {
-  const names = Object.keys(entries);
-  for (const name of names) setOwn(object, name, (entries as Record<string, unknown>)[name]);
-  return names.length;
+function addAll(object: Record<string, unknown>, names: Names, entries: object): number {
+  const added = Object.keys(entries);
+  for (const name of added) setOwn(object, names, name, (entries as Record<string, unknown>)[name]);
+  return added.length;
 }
 
 /** Defines an own property, even for __proto__, as JSON.parse does. */
-function setOwn(object: Record<string, unknown>, name: string, value: unknown): void {
+function setOwn(object: Record<string, unknown>, names: Names, name: string, value: unknown): void {
+  if (!Object.hasOwn(object, name)) names.add(name);
   if (name !== '__proto__') object[name] = value;
   else Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
 }

@@ -5,6 +5,7 @@ import type { Pieces } from '../../postgres/frontend-messages.ts';
 import { escapeElement, toElement, toJsonElement } from './array-text.ts';
 import { toJsonText } from './json-text.ts';
 import { isLarge, markLarge, sliceBytes } from './large-json.ts';
+import { namesOf } from './names.ts';
 
 /** Collects text and returns it as bytes. */
 export class TextPieces {
@@ -90,9 +91,11 @@ export async function addJson(out: TextPieces, value: unknown, transform = ident
     return;
   }
   const isArray = Array.isArray(value);
+  const names = isArray ? value.keys() : namesOf(value as object);
   out.add(isArray ? transform('[') : transform('{'));
   let isFirst = true;
-  for (const [name, entry] of isArray ? value.entries() : Object.entries(value as object)) {
+  for (const name of names) {
+    const entry = (value as Record<string | number, unknown>)[name];
     const key = isArray ? '' : `${JSON.stringify(name)}:`;
     out.add(transform(isFirst ? key : `,${key}`));
     isFirst = false;

@@ -6,6 +6,7 @@ import { toArrayText, toJsonArrayText } from '../../query/json/array-text.ts';
 import { ExactNumber, isJsonObject, parseJsonText, toJsonText } from '../../query/json/json-text.ts';
 import { isLarge, LargeSyntaxError, parseLargeJson, sliceBytes } from '../../query/json/large-json.ts';
 import { addArray, addJson, addText, TextPieces } from '../../query/json/large-text.ts';
+import { namesOf } from '../../query/json/names.ts';
 import { JsonText, keepJsonTexts } from '../../query/json/sent-json.ts';
 import type { TypeShape } from '../catalog/catalog.ts';
 import { LineCopier } from './line-copier.ts';
@@ -23,7 +24,7 @@ export type ImportColumn = Readonly<{
 
 export type JsonLines = {
   /** The keys of the first line, in order. */
-  names: string[];
+  names: readonly string[];
   /**
    * Bytes for COPY … FROM STDIN in text format. `columns` has the same names, in the order that the values shall have.
    */
@@ -42,7 +43,7 @@ export async function openJsonLines(
   if (!(await lines.next())) {
     throw errors.invalidRequest([{ path: '', problem: 'the body must contain at least one line' }]);
   }
-  const names = Object.keys(await readRow(lines));
+  const names = namesOf(await readRow(lines));
   if (names.length === 0) throw problemAt(1, 'has no keys; the keys of the first line name the columns');
   if (names.length > maxColumns) throw problemAt(1, `has more than ${maxColumns} keys`);
   return {
@@ -232,7 +233,7 @@ const escapes: Record<string, string> = { '\\': '\\\\', '\t': '\\t', '\n': '\\n'
 const escapeOf = (character: string) => escapes[character] as string;
 
 function checkKeys(row: Record<string, unknown>, names: readonly string[], number: number): void {
-  const keys = Object.keys(row);
+  const keys = namesOf(row);
   if (keys.length === names.length && keys.every((key, index) => key === names[index])) return;
   for (const key of keys) {
     if (!names.includes(key)) {

@@ -3,6 +3,7 @@ import { errors } from '../../errors.ts';
 import type { Slices } from '../../postgres/fair-reads.ts';
 import { isJsonObject } from '../../query/json/json-text.ts';
 import { isLarge, markLarge } from '../../query/json/large-json.ts';
+import { namesOf } from '../../query/json/names.ts';
 import { JsonParameter } from '../../query/json/parameters.ts';
 import type { Column, Table } from '../catalog/catalog.ts';
 import { getColumn } from '../sql/expressions.ts';
@@ -35,7 +36,7 @@ export function* readRuns(table: Table, body: unknown): Slices<Run[]> {
   for (const [index, entry] of body.entries()) {
     if (index % rowsAtOnce === rowsAtOnce - 1) yield;
     const row = readObject(entry, String(index), 'must be a JSON object');
-    const keys = Object.keys(row);
+    const keys = namesOf(row);
     const last = runs.at(-1);
     if (last && keys.length === names.size && keys.every((key) => names.has(key))) {
       last.rows.push(row);
@@ -115,7 +116,7 @@ export function refuseMissing(table: Table, { columns, firstIndex }: Run): void 
 }
 
 function columnsOf(table: Table, row: Row, index: number | null): Column[] {
-  for (const name of Object.keys(row)) {
+  for (const name of namesOf(row)) {
     const path = pathOf(index, name);
     const { identity, generated } = getColumn({ table, alias: 't0' }, name, path);
     if (generated) {

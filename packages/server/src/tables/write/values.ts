@@ -6,6 +6,7 @@ import { toJsonArrayText } from '../../query/json/array-text.ts';
 import { ExactNumber, toJsonText } from '../../query/json/json-text.ts';
 import { isLarge } from '../../query/json/large-json.ts';
 import { JsonArrayText } from '../../query/json/large-text.ts';
+import { namesOf } from '../../query/json/names.ts';
 import { JsonParameter } from '../../query/json/parameters.ts';
 import { JsonText } from '../../query/json/sent-json.ts';
 import type { Column, TypeShape } from '../catalog/catalog.ts';
@@ -115,7 +116,9 @@ function* readFields(value: unknown, shape: TypeShape, path: Path, dimensions = 
     return;
   }
   if (shape.is !== 'composite') return;
-  for (const [name, entry] of Object.entries(value)) {
+  const fields = value as Record<string, unknown>;
+  for (const name of namesOf(value)) {
+    const entry = fields[name];
     const field = shape.fields.find((one) => one.name === name);
     if (!field) {
       const near = nearestName(
@@ -126,7 +129,7 @@ function* readFields(value: unknown, shape: TypeShape, path: Path, dimensions = 
       throw refuse(path, `the type has no attribute "${shorten(name)}"${advice}`);
     }
     if (entry instanceof ExactNumber && field.shape.isInteger && !field.shape.isArray)
-      (value as Record<string, unknown>)[name] = new ExactNumber(entry.whole);
+      fields[name] = new ExactNumber(entry.whole);
     else yield* readFields(entry, field.shape, path);
   }
 }
