@@ -7,6 +7,7 @@ import { loginOfRow } from '../projects/project.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
+import { visibleCompaction } from './table-access.ts';
 
 type Params = { slug: string };
 
@@ -35,7 +36,7 @@ export function compactRoutes(app: FastifyInstance, deps: Deps): void {
     async (request, reply): Promise<CompactionResponse> => {
       const compaction = await deps.compactions.start(await managed(request));
       reply.status(202);
-      return { ok: true, compaction };
+      return { ok: true, compaction: visibleCompaction(callerOf(request), compaction) };
     },
   );
 
@@ -46,14 +47,16 @@ export function compactRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Get the last compaction',
-        description: 'Requires the scope manage. null if there was none.',
+        description:
+          'Requires the scope manage. null if there was none. A key that is limited to some tables sees the names of no others.',
         params: SlugParams,
         response: { 200: LastCompactionResponse },
       },
     },
     async (request): Promise<LastCompactionResponse> => {
       const { id } = await managed(request);
-      return { ok: true, compaction: await deps.compactions.find(id) };
+      const compaction = await deps.compactions.find(id);
+      return { ok: true, compaction: compaction && visibleCompaction(callerOf(request), compaction) };
     },
   );
 }

@@ -5,6 +5,7 @@ import Type from 'typebox';
 import { cancelJob, getJob, listJobs } from '../jobs/rows.ts';
 import { anyCallerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
+import { visibleJob } from './table-access.ts';
 
 const JobParams = Type.Object({ id: Type.String({ description: "The job's id." }) });
 type Params = { id: string };
@@ -20,14 +21,15 @@ export function jobRoutes(app: FastifyInstance, { control }: Deps): void {
         tags,
         summary: 'List jobs',
         description:
-          'Requires the scope manage. The last 100 jobs that the key can see. A job is kept for 30 days after its end.',
+          'Requires the scope manage. The last 100 jobs that the key can see. A job is kept for 30 days after its end. Of the result, a key that is limited to some tables sees only numbers.',
         response: { 200: JobsResponse },
       },
     },
-    async (request): Promise<JobsResponse> => ({
-      ok: true,
-      jobs: await listJobs(control, anyCallerOf(request)),
-    }),
+    async (request): Promise<JobsResponse> => {
+      const caller = anyCallerOf(request);
+      const jobs = await listJobs(control, caller);
+      return { ok: true, jobs: jobs.map((job) => visibleJob(caller, job)) };
+    },
   );
 
   app.get<{ Params: Params }>(
@@ -43,10 +45,10 @@ export function jobRoutes(app: FastifyInstance, { control }: Deps): void {
         response: { 200: JobResponse },
       },
     },
-    async (request): Promise<JobResponse> => ({
-      ok: true,
-      job: await getJob(control, anyCallerOf(request), request.params.id),
-    }),
+    async (request): Promise<JobResponse> => {
+      const caller = anyCallerOf(request);
+      return { ok: true, job: visibleJob(caller, await getJob(control, caller, request.params.id)) };
+    },
   );
 
   app.delete<{ Params: Params }>(
@@ -63,8 +65,10 @@ export function jobRoutes(app: FastifyInstance, { control }: Deps): void {
       },
     },
     async (request, reply): Promise<JobResponse> => {
+      const caller = anyCallerOf(request);
+      const job = await cancelJob(control, caller, request.params.id);
       reply.status(202);
-      return { ok: true, job: await cancelJob(control, anyCallerOf(request), request.params.id) };
+      return { ok: true, job: visibleJob(caller, job) };
     },
   );
 }

@@ -1,13 +1,16 @@
-// The tables that a key can see: all, or those on its list.
+// The tables that a key can see: all, or those on its list. Every answer that can name a table goes through one of the
+// functions here; key-table-answers.test.ts asks all endpoints.
+import type { Compaction, Job } from '@rowhouse/api';
 import { errors } from '../errors.ts';
-import type { Caller } from '../keys/caller.ts';
+import type { Caller, OperatorCaller } from '../keys/caller.ts';
+import { listOf, lists } from '../keys/listed-tables.ts';
 import type { MaySee, Table } from '../tables/catalog/catalog.ts';
 import type { SchemaDescription } from '../tables/catalog/describe.ts';
 import { seesAll } from '../tables/hidden-tables.ts';
 
 /** For a key with a list of tables: those tables, and the types that they use. */
 export function visibleSchema(caller: Caller, schema: SchemaDescription): SchemaDescription {
-  if (caller.kind === 'account' || caller.tables === null) return schema;
+  if (listOf(caller) === null) return schema;
   const tables = schema.tables
     .filter((table) => maySee(caller, table))
     .map((table) => ({
@@ -35,11 +38,57 @@ export function requireTables(caller: Caller, tables: readonly Table[]): void {
 }
 
 export function tableAccessOf(caller: Caller): MaySee {
-  if (caller.kind === 'account' || caller.tables === null) return seesAll;
+  if (listOf(caller) === null) return seesAll;
   return (table) => maySee(caller, table);
 }
 
-export function maySee(caller: Caller, { schema, name }: { schema: string; name: string }): boolean {
-  if (caller.kind === 'account' || caller.tables === null) return true;
-  return caller.tables.includes(`${schema}.${name}`) || (schema === 'public' && caller.tables.includes(name));
+export function maySee(caller: Caller, table: { schema: string; name: string }): boolean {
+  const tables = listOf(caller);
+  return tables === null || lists(tables, table);
+}
+
+/**
+ * What a job says in words can name any table: texts of a dump, and messages of PostgreSQL. For a key with a list of tables
+ * only numbers remain.
+ */
+export function visibleJob(caller: Caller | OperatorCaller, job: Job): Job {
+  if (caller.kind === 'operator' || listOf(caller) === null) return job;
+  const counts = Object.entries(job.result ?? {}).filter(([, value]) => typeof value === 'number');
+  return {
+    ...job,
+    details: null,
+    error: job.error && { code: job.error.code, message: 'The job did not succeed.', hint: seeAll },
+    result: job.result && Object.fromEntries(counts),
+  };
+}
+
+export function visibleCompaction(caller: Caller, compaction: Compaction): Compaction {
+  if (listOf(caller) === null) return compaction;
+  const isVisible = (name: string) => {
+    const table = readQuoted(name);
+    return table !== null && maySee(caller, table);
+  };
+  const { current, error } = compaction;
+  const skipped = compaction.skipped
+    .filter(({ table }) => isVisible(table))
+    .map(({ table, reason }) => ({ table, reason: /^\w+$/.test(reason) ? reason : 'failed' }));
+  return {
+    ...compaction,
+    current: current !== null && isVisible(current) ? current : null,
+    skipped,
+    skipped_count: skipped.length,
+    error: error === null ? null : 'The compaction failed.',
+  };
+}
+
+const seeAll = 'Use a key that is not limited to some tables to see the details.';
+
+/** schema.name, each quoted as in SQL if necessary. */
+function readQuoted(text: string): { schema: string; name: string } | null {
+  const [, schema, name] = /^("(?:[^"]|"")+"|[^".]+)\.("(?:[^"]|"")+"|[^".]+)$/.exec(text) ?? [];
+  return schema && name ? { schema: unquoted(schema), name: unquoted(name) } : null;
+}
+
+function unquoted(part: string): string {
+  return part.startsWith('"') ? part.slice(1, -1).replaceAll('""', '"') : part;
 }

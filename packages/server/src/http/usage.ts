@@ -3,6 +3,7 @@ import { UsageQuery, UsageResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import { findDrillProblem } from '../backups/drill-problems.ts';
 import { errors } from '../errors.ts';
+import { listOf } from '../keys/listed-tables.ts';
 import { getOpenProjectRow } from '../projects/find.ts';
 import { getUsage } from '../quotas/usage.ts';
 import { callerOf } from './caller.ts';
@@ -33,8 +34,7 @@ export function usageRoutes(app: FastifyInstance, deps: Deps): void {
           'Use the project key, a scoped key or an account key on your server.',
         );
       }
-      const tables = caller.kind === 'account' ? null : caller.tables;
-      const { usage, history } = await getUsage(deps, project, tables, request.query);
+      const { usage, history } = await getUsage(deps, project, listOf(caller), request.query);
       // The problem itself names tables that the key may not see. The operator has it in the log.
       const failedAt = (await findDrillProblem(deps.control, project.id))?.failedAt ?? null;
       return { ok: true, usage: { ...usage, failed_restore_drill_at: failedAt }, history };

@@ -12,6 +12,7 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 import { type Caller, rotatedKey } from './caller.ts';
 import { hashKey, isKeyId, makeKey, newKeyId, startOf } from './form.ts';
 import { holdIssuer, issuerColumn } from './issuer.ts';
+import { isWithin, listOf } from './listed-tables.ts';
 import { seal } from './seal.ts';
 
 export const maxKeys = 1000;
@@ -27,7 +28,7 @@ export async function listKeys(
   const rows = await control.query<KeyRow>(
     sql`select ${keyColumns} from keys where project_id = ${projectId} order by created_at, id`,
   );
-  return rows.map((row) => toKey(row, caller));
+  return rows.filter((row) => isWithin(row.tables, listOf(caller))).map((row) => toKey(row, caller));
 }
 
 export async function issueKey(
@@ -62,7 +63,8 @@ export async function revokeKey(
   const [found] = await control.query<KeyRow>(
     sql`select ${keyColumns} from keys where project_id = ${projectId} and id = ${id}`,
   );
-  if (!found) throw errors.keyNotFound(id);
+  // A key with a list of tables must not learn the names of others from the list of another key.
+  if (!found || !isWithin(found.tables, listOf(caller))) throw errors.keyNotFound(id);
   if (found.kind === 'project' && found.rotated_at === null) {
     throw errors.conflict(
       'The project key cannot be revoked: it signs the tokens of users.',
@@ -215,11 +217,7 @@ function checkIssue(input: IssueKey, issuer: Caller, now: number) {
       'Use the project key.',
     );
   }
-  if (
-    issuer.kind === 'scoped' &&
-    issuer.tables &&
-    !input.tables?.every((name) => issuer.tables?.includes(name))
-  ) {
+  if (issuer.kind === 'scoped' && issuer.tables && !isWithin(input.tables ?? null, issuer.tables)) {
     throw errors.forbidden(
       `This key is limited to the tables ${issuer.tables.join(', ')}.`,
       'Limit the new key to some of these tables, or use the project key.',
