@@ -189,7 +189,7 @@ describe.skipIf(versions.length === 0).each(versions.length > 0 ? versions : ['n
       act(version, 'pg_dump', [...place, ...args, 'shop']);
       const bytes = readFileSync(format === 'directory' ? path.join(file, 'toc.dat') : file);
       const { status, body } = await upload(rowhouse, bytes);
-      expect([status, body.error.code]).toEqual([400, 'invalid_dump']);
+      expect([status, body.error.code]).toEqual([422, 'invalid_dump']);
       expect(body.error.hint).toContain('--format=custom');
     });
 

@@ -123,7 +123,7 @@ const silently: Judgement = { run: false, reason: null };
 export function judge(entry: Entry, origin: Origin): Judgement {
   const { kind, name } = entry;
   if (ofDatabase.test(kind) || /^DATABASE /.test(name)) {
-    if (kind !== 'DATABASE PROPERTIES' && entry.isDerived)
+    if (kind === 'DATABASE' && entry.isDerived)
       return { run: false, reason: 'A project is one database.', weight: 'needless' };
     if (kind !== 'DATABASE PROPERTIES' || origin.isRowhouse) return silently;
     return { run: false, reason: 'Settings of a database cannot be changed by a project.' };
@@ -149,7 +149,7 @@ export function judge(entry: Entry, origin: Origin): Judgement {
   return run;
 }
 
-const ofDatabase = /^DATABASE( PROPERTIES)?$/;
+const ofDatabase = /^DATABASE(?: PROPERTIES| CHANGE)?$/;
 
 /** Of a schema's own entries, the schema itself: ACL and COMMENT name it as "SCHEMA x". */
 function schemaOf({ kind, schema, name }: Entry): string | null {

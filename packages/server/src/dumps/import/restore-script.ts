@@ -88,9 +88,10 @@ function fits(heading: Entry, { kind, schema, name }: Entry): boolean {
   return (kind !== 'TABLE DATA' && kind !== 'TABLE') || heading.name.includes(name);
 }
 
-/** Several INSERTs into one table are one entry. */
+/** Several INSERTs into one table are one entry. Other statements without a heading each stand for themselves. */
 function isSame(one: Entry, other: Entry | null): boolean {
   if (one === other) return true;
+  if (one.kind !== 'TABLE DATA') return false;
   return other !== null && one.kind === other.kind && one.schema === other.schema && one.name === other.name;
 }
 

@@ -121,7 +121,8 @@ function ofAlter(text: string): Heading | null {
   const wide = global.exec(text);
   if (wide) {
     const kind = (wide[1] ?? '').toUpperCase().replace(/\s+/g, ' ');
-    const own = kind === 'DATABASE' && databaseSetting.test(text) ? 'DATABASE PROPERTIES' : kind;
+    const isSetting = databaseSetting.test(text);
+    const own = kind === 'DATABASE' ? (isSetting ? 'DATABASE PROPERTIES' : 'DATABASE CHANGE') : kind;
     return { kind: own, schema: null, name: unquote(wide[2]), owner: null };
   }
   const found = altered.exec(text);
