@@ -185,6 +185,7 @@ inBrowsers('trust', (name) => {
       if (route.request().method() === 'POST') await held;
       await route.continue();
     });
+    await open('usage');
     await link('Keys').click();
     await button('New key').click();
     // Longer than the service takes.
