@@ -123,6 +123,11 @@ const cases: Record<string, Case> = {
     query: 'select * from T',
     change: ['alter table T drop b'],
   },
+  'another name of a column': {
+    first: ['create table T (a int)', 'insert into T values (1)'],
+    query: 'select * from T',
+    change: ['alter table T rename a to b'],
+  },
   'a renamed column': {
     first: ['create table T (a int)', 'insert into T values (1)'],
     query: 'select a from T where a = $1',
@@ -352,6 +357,12 @@ for (const [way, change] of Object.entries(ways))
       // A new text is never found among those that are kept.
       return JSON.stringify(error ? [error.code, error.sql?.state, error.message] : [rows, columns]);
     };
+    /** The rows of the table, if there is one, by its endpoint. */
+    const page = async (service: TestService, name: string) => {
+      const path = `/projects/${project.slug}/tables/${name}?limit=5`;
+      const { status, body } = await service.call('GET', path, { key: project.key });
+      return JSON.stringify([status, body.rows, body.error?.code]);
+    };
     let fresh = 0;
     const asNew = (query: string, params: unknown[]) => ask(`${query} -- ${++fresh}`, params);
     const late: { name: string; look: () => Promise<boolean> }[] = [];
@@ -364,6 +375,7 @@ for (const [way, change] of Object.entries(ways))
       for (let round = 0; round < 4; round++)
         for (const answer of await Promise.all(Array.from({ length: 10 }, () => ask(query, params))))
           expect(answer, name).toMatch(/^\[\[/);
+      for (let round = 0; round < 3; round++) await page(rowhouse, `t${at}`);
       const before = await asNew(query, params);
       let isOver = false;
       const seen = new Set<string>();
@@ -380,6 +392,9 @@ for (const [way, change] of Object.entries(ways))
         late.push({ name, look: async () => (await ask(query, then)) === expected });
       else if (different.length > 0) wrong.push({ name, expected, different: [...new Set(different)] });
       const after = await asNew(query, params);
+      // The other process has never seen the table.
+      const pages = await Promise.all([rowhouse, other].map((service) => page(service, `t${at}`)));
+      if (pages[0] !== pages[1]) wrong.push({ name, pages });
       const steps = one.change.length > 1 && way !== '/batch';
       // With several steps, each of them has an answer of its own.
       for (const answer of seen)
