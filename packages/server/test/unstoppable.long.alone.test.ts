@@ -76,6 +76,34 @@ describe('a statement without interrupt checks', () => {
     expect((await query(culprit, 'select count(*)::int as n from kept')).body.rows).toEqual([{ n: 0 }]);
   });
 
+  it('ends in the parallel workers of a statement', { timeout: 60_000 }, async () => {
+    const culprit = await own.rowhouse.project('Parallel');
+    const before = await startedAt();
+    expect((await query(culprit, 'create table kept as select generate_series(1, 20000) as n')).status).toBe(
+      200,
+    );
+    expect((await query(culprit, 'alter table kept set (parallel_workers = 2)')).status).toBe(200);
+    const settings = {
+      ...{ max_parallel_workers_per_gather: 2, min_parallel_table_scan_size: 0 },
+      ...{ parallel_setup_cost: 0, parallel_tuple_cost: 0, parallel_leader_participation: 'off' },
+    };
+    const set = Object.entries(settings).map(([name, value]) => `set_config('${name}', '${value}', true)`);
+    const slow = `repeat('a', 4000000 + n) like '%' || repeat('a', 2000000) || 'b%'`;
+    const asked = own.rowhouse.call('POST', `/projects/${culprit.slug}/batch`, {
+      key: culprit.key,
+      body: {
+        statements: [`select ${set.join()}`, `select count(*) from kept where ${slow}`].map((text) => ({
+          query: text,
+        })),
+        timeout_ms: 2_000,
+      },
+    });
+    await until('workers run', async () => (await backendsOf(culprit)).length > 1);
+    expect([503, 504]).toContain((await asked).status);
+    await until('all have ended', async () => (await backendsOf(culprit)).length === 0, 30_000);
+    expect(await startedAt()).toEqual(before);
+  });
+
   it('ends in an import that is cancelled, and nothing is left of its project', {
     timeout: 120_000,
   }, async () => {

@@ -83,12 +83,22 @@ export function isBackend(folder: string, pid: number): boolean {
   }
 }
 
-/** The sessions of projects that the server in the folder has. Empty where the system does not show them. */
+/**
+ * The sessions of projects that the server in the folder has, and all parallel workers: the service's own sessions use none. Empty
+ * where the system does not show them.
+ */
 export function projectBackends(folder: string): number[] {
+  return backendsAs(folder, /^postgres: (?:\S+: )?(?:p_|parallel worker )/);
+}
+
+/** A session ends only after its parallel workers. */
+export function parallelWorkersOf(folder: string, pid: number): number[] {
+  return backendsAs(folder, new RegExp(`^postgres: (?:\\S+: )?parallel worker for PID ${pid}\\b`));
+}
+
+function backendsAs(folder: string, description: RegExp): number[] {
   if (process.platform !== 'linux') return [];
-  return processIds().filter(
-    (pid) => /^postgres: (?:\S+: )?p_/.test(commandOf(folder, pid)) && isBackend(folder, pid),
-  );
+  return processIds().filter((pid) => description.test(commandOf(folder, pid)) && isBackend(folder, pid));
 }
 
 /** Raises an error in a backend, wherever it computes: see survivors.ts. */

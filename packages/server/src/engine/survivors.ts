@@ -7,8 +7,14 @@ import { setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pause } from '../pause.ts';
 import { sql } from '../postgres/sql.ts';
-import { openComputing } from './computing.ts';
-import { endProjectBackends, inspectPidFile, interruptBackend, isBackend } from './server-processes.ts';
+import { type Computing, openComputing } from './computing.ts';
+import {
+  endProjectBackends,
+  inspectPidFile,
+  interruptBackend,
+  isBackend,
+  parallelWorkersOf,
+} from './server-processes.ts';
 import type { Server } from './servers.ts';
 
 export type Survivor = Readonly<{ projectId: string; server: Server; pid: number }>;
@@ -52,10 +58,15 @@ export function openSurvivors(first: Server, own: OwnPostgres | undefined, log: 
 
   const end = async ({ folder, restartAfterMs }: OwnPostgres, survivor: Survivor): Promise<void> => {
     const { pid } = survivor;
-    const computing = openComputing(pid);
+    const watched = new Map<number, Computing>();
     const restartAt = performance.now() + restartAfterMs;
     while (isThere(survivor) && isBackend(folder, pid)) {
-      if (computing.look()) interruptBackend(pid);
+      for (const one of [pid, ...parallelWorkersOf(folder, pid)]) {
+        const computing = watched.get(one) ?? openComputing(one);
+        if (!watched.has(one)) lowerPriority(one);
+        watched.set(one, computing);
+        if (computing.look()) interruptBackend(one);
+      }
       if (restartAfterMs > 0 && performance.now() >= restartAt) {
         restarting ??= restart(folder, survivor).finally(() => {
           restarting = null;
@@ -79,7 +90,6 @@ export function openSurvivors(first: Server, own: OwnPostgres | undefined, log: 
         return;
       }
       log.warn(details, 'a statement goes on although its session was terminated; it is interrupted');
-      lowerPriority(pid);
       end(own, survivor).catch((error) => log.error({ err: error, ...details }, 'a statement was not ended'));
     },
     gone: (survivor) => {
