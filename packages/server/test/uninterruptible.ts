@@ -67,8 +67,7 @@ function callsOf({ name, schema, shown, types, variadic }: Found): Call[] {
       types.map((type, index) => `${tableOf(typeOf(type), kinds[index] ?? 0, n)} as a${index}`).join(', ');
     return {
       what: shown,
-      sql: (n) =>
-        `select count(*) from (select ${schema}."${name}"(${given.join(', ')}) from ${from(n)} offset 0) as one`,
+      sql: (n) => `select ${schema}."${name}"(${given.join(', ')}) is null from ${from(n)}`,
     };
   });
 }
@@ -94,7 +93,7 @@ export async function findUninterruptible(
   let calls = 0;
   let done = 0;
   /** Returns whether it failed for a reason of its own. */
-  const run = async (call: Call, n: number): Promise<boolean> => {
+  const run = async (call: Call, n: number, isRepeated = false): Promise<boolean> => {
     calls++;
     const { processID } = client as unknown as { processID: number };
     let wasInterrupted = false;
@@ -109,10 +108,10 @@ export async function findUninterruptible(
     const state = await Promise.race([asked, sleep(unstoppableAfterMs, 'unstoppable', { ref: false })]);
     clearTimeout(timer);
     if (wasInterrupted) interrupted.add(call.what);
-    if (state === 'unstoppable' || state === 'lost') {
-      unstoppable.add(call.what);
-      client = await connect();
-    }
+    if (state === 'unstoppable') unstoppable.add(call.what);
+    // Interrupted after its statement had ended, the session before is lost: the call is repeated in a new one.
+    if (state === 'unstoppable' || state === 'lost') client = await connect();
+    if (state === 'lost' && !isRepeated) return run(call, n, true);
     return state !== null && state !== '57014' && !wasInterrupted;
   };
   for (const call of all) {
