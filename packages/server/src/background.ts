@@ -1,6 +1,5 @@
 // The background work, done by one process at a time: what the whole installation needs once, and for each server the loops
 // of server-work.ts. Each server has loops of its own, so that one that hangs does not hold up the others.
-
 import { dropDeletedAccounts } from './accounts/accounts.ts';
 import { forgetOldAudit } from './audit/audit-log.ts';
 import type { FleetKeeper } from './backups/fleet-keeper.ts';

@@ -17,7 +17,10 @@ export function readReport(result: Record<string, unknown> | null): ImportReport
   return {
     ...{ tables: count(tables), rows: count(rows), users: count(users) },
     skipped: list.map(({ entry, reason, lost }, index) => ({
-      ...{ key: String(index), entry: String(entry), reason: String(reason), lost: lost === true },
+      key: String(index),
+      entry: String(entry),
+      reason: String(reason),
+      lost: lost === true,
     })),
     skippedCount: Math.max(count(skipped_count), list.length),
   };

@@ -69,7 +69,8 @@ function checksOf(table: Table, { changed, deleted }: Staged): Check[] {
   return [
     ...[...deleted].map(([key, before]) => ({ key, before, columns: otherColumns(table, before) })),
     ...[...changed].map(([key, { before, set }]) => ({
-      ...{ key, before },
+      key,
+      before,
       columns: Object.keys(set).filter((column) => column in before),
     })),
   ];

@@ -172,7 +172,10 @@ async function importFile({ slug, table, file, format, signal, onProgress }: Imp
   try {
     const { row_count } = await upload<{ row_count: number }>({
       path: path`projects/${slug}/tables/${table}`,
-      ...{ file, contentType: contentTypes[format], signal, onProgress },
+      file,
+      contentType: contentTypes[format],
+      signal,
+      onProgress,
     });
     toast.done(`The table ${table} is created, with ${plural(row_count, 'row')}.`);
   } catch (problem) {

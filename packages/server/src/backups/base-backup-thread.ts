@@ -46,7 +46,10 @@ export async function copyInThread(
   signal.throwIfAborted();
   const workerData: ThreadData = {
     ...request,
-    ...{ source: await storage.source(), key, cluster, address: atPrimary(request.address) },
+    source: await storage.source(),
+    key,
+    cluster,
+    address: atPrimary(request.address),
   };
   const worker = new Worker(threadFile('base-backup-worker.js'), {
     ...{ workerData, env: {}, argv: [], execArgv: [] },

@@ -55,7 +55,9 @@ export function openFleetBackups(
 ): FleetBackups {
   const place = openStorage(options.location, options.reserveBytes);
   const identity = openIdentity({
-    ...{ control, storage: place, location: options.location },
+    control,
+    storage: place,
+    location: options.location,
     clusters: async () => servers.members().flatMap((member) => clusterOf(member) ?? []),
   });
   const storage = guardStorage(place, identity.wanted);

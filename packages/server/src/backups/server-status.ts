@@ -89,7 +89,12 @@ function fromStatus(server: Server, status: BackupStatus): ServerStatus {
   const isCurrent = slot?.restart != null && slot.lagBytes === 0;
   const behindSeconds = newestStoredAt && (now.getTime() - newestStoredAt.getTime()) / 1000;
   return {
-    ...{ name: server.name, server, problem, backups, damaged, lastVerifiedAt },
+    name: server.name,
+    server,
+    problem,
+    backups,
+    damaged,
+    lastVerifiedAt,
     ranges: rangesOf(restorable, usable.length > 0 ? (isCurrent ? now : newestStoredAt) : null),
     lagSeconds: isCurrent ? 0 : (slot?.confirmSeconds ?? behindSeconds),
     lagBytes: slot?.lagBytes ?? null,

@@ -9,7 +9,7 @@ const nice = 5;
 /** A tenth: each statement is a group of its own, and eighteen on a core leave a hash a third of it. */
 const groupNice = 10;
 const autogroupsFile = '/proc/sys/kernel/sched_autogroup_enabled';
-/** Linux refuses more from a process that is not root. */
+/** From a process that is not root, Linux takes one change in 100 ms, and refuses others with EAGAIN. */
 const againMs = 120;
 
 /** All processes of PostgreSQL inherit it, so this comes before the first of them starts. */
@@ -48,14 +48,17 @@ export function openBackendPriority(clusterFolder: string | null): BackendPriori
     const children = read(`/proc/${pid}/task/${pid}/children`).trim().split(' ');
     const before = lowered;
     lowered = new Set();
-    let isRefused = false;
+    let isTooSoon = false;
     for (const child of children) {
       if (child === '') continue;
-      if (before.has(child) || attempt(() => writeFileSync(`/proc/${child}/autogroup`, String(groupNice))))
-        lowered.add(child);
-      else isRefused = true;
+      const refusal = before.has(child)
+        ? null
+        : attempt(() => writeFileSync(`/proc/${child}/autogroup`, String(groupNice)));
+      if (refusal === null) lowered.add(child);
+      // Any other refusal stays: the process has ended, or this system allows none.
+      else isTooSoon ||= refusal === 'EAGAIN';
     }
-    if (isRefused) again ??= setTimeout(onAgain, againMs).unref();
+    if (isTooSoon) again ??= setTimeout(onAgain, againMs).unref();
   };
   const onAgain = () => {
     again = null;
@@ -80,11 +83,12 @@ function read(file: string): string {
   }
 }
 
-function attempt(action: () => void): boolean {
+/** The code of the failure. null: there was none. */
+function attempt(action: () => void): string | null {
   try {
     action();
-    return true;
-  } catch {
-    return false;
+    return null;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? '';
   }
 }

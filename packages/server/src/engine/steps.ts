@@ -18,9 +18,13 @@ export function openSteps(stepMs: number, ended: AbortSignal, onSlow: (what: str
       const one = act().finally(() => running.delete(what));
       running.set(what, one);
       const waiting = new AbortController();
-      const over = AbortSignal.any([ended, waiting.signal]);
-      await Promise.race([one, pause(stepMs, over)]);
-      waiting.abort();
+      const stop = () => waiting.abort();
+      // Not AbortSignal.any(): in Node.js 20, `ended` would keep 60 bytes of each, and there are some hundred thousand a day.
+      ended.addEventListener('abort', stop, { once: true });
+      if (ended.aborted) stop();
+      await Promise.race([one, pause(stepMs, waiting.signal)]);
+      ended.removeEventListener('abort', stop);
+      stop();
       if (running.get(what) === one && !ended.aborted) onSlow(what);
     },
     settled: async () => {

@@ -39,11 +39,12 @@ const fastShutdownMs = 1_500;
 
 /** `first`: the server that is embedded, if `own` is given. The processes of others are not ours to signal. */
 export function openSurvivors(first: Server, own: OwnPostgres | undefined, log: Log): Survivors {
-  const known = new Map<number, Survivor>();
+  /** Not by process id: two servers can have the same one. */
+  const known = new Set<Survivor>();
   const stopping = new AbortController();
   let restarting: Promise<void> | null = null;
 
-  const isThere = (survivor: Survivor) => !stopping.signal.aborted && known.get(survivor.pid) === survivor;
+  const isThere = (survivor: Survivor) => !stopping.signal.aborted && known.has(survivor);
 
   const restart = async (cluster: string, survivor: Survivor): Promise<void> => {
     const details = { project: survivor.projectId, backend: survivor.pid };
@@ -80,7 +81,7 @@ export function openSurvivors(first: Server, own: OwnPostgres | undefined, log: 
   return {
     note: (survivor) => {
       const { projectId, server, pid } = survivor;
-      known.set(pid, survivor);
+      known.add(survivor);
       const details = { project: projectId, server: server.name, backend: pid };
       if (!own || server.id !== first.id || !isBackend(own.folder, pid)) {
         log.error(
@@ -92,9 +93,7 @@ export function openSurvivors(first: Server, own: OwnPostgres | undefined, log: 
       log.warn(details, 'a statement goes on although its session was terminated; it is interrupted');
       end(own, survivor).catch((error) => log.error({ err: error, ...details }, 'a statement was not ended'));
     },
-    gone: (survivor) => {
-      if (known.get(survivor.pid) === survivor) known.delete(survivor.pid);
-    },
+    gone: (survivor) => void known.delete(survivor),
     count: () => known.size,
     stop: () => stopping.abort(),
   };

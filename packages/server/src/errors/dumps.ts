@@ -166,7 +166,7 @@ export const dumpErrors = {
   /** `time`: in words. */
   importStalled: (time: string, cause: Error) =>
     new RowhouseError('query_timeout', `The import was ended: it made no progress for ${time}.`, {
-      hint: 'Nothing was left behind. Import it again; if it comes from a server, look whether a lock there holds it up.',
+      hint: 'Nothing was left behind. Import it again; if it comes from a server, check whether a lock there blocks it.',
       cause,
     }),
   exportTooNew: (serverMajor: number) =>

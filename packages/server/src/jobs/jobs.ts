@@ -47,8 +47,13 @@ const heartbeatMs = 1_000;
 const ofUsers = { all: 16, perAccount: 8, kept: 4 };
 const ofOperators = { all: 2 };
 const limits: Partial<Record<JobKind, SlotLimits>> = {
-  ...{ restore: ofUsers, branch: ofUsers, reset: ofUsers },
-  ...{ drill: ofOperators, backup: ofOperators, verify: ofOperators, prune: ofOperators },
+  restore: ofUsers,
+  branch: ofUsers,
+  reset: ofUsers,
+  drill: ofOperators,
+  backup: ofOperators,
+  verify: ofOperators,
+  prune: ofOperators,
 };
 const otherwise = { all: 50 };
 

@@ -1,5 +1,6 @@
-// The error for a caller when a statement of the service itself meets a server that has run out of something: space, memory,
-// connections (class 53), or time, because its disk is slow or another statement holds a lock; or something that others use just now. It is the same for requests and for jobs.
+// The error for a caller when a statement of the service itself fails because of the state of the server. It has run out of space,
+// memory or connections (class 53). It took too long, because the disk is slow or another statement holds a lock. Or what the
+// statement needs is in use at the moment. The error is the same for requests and for jobs.
 import { errors, type RowhouseError } from '../errors.ts';
 import { isCatalogConflict, PostgresError } from './database.ts';
 import { sqlstate } from './sqlstate.ts';

@@ -49,7 +49,7 @@ export function openDistrustedTables({ control, servers, pidsOf }: Deps, log: Lo
     },
     judge: (project, relation, facts) => {
       judge(project, relation, facts).catch((error) =>
-        log.error({ project: project.id, table: relation, error }, 'a table could not be judged'),
+        log.error({ err: error, project: project.id, table: relation }, 'a table could not be judged'),
       );
     },
     found: () => found,

@@ -64,7 +64,12 @@ export async function runDrill(
       const origin = { repository, backups, marks: backups.server };
       const restored = await recoverProject(
         {
-          ...{ repository, plan, target, signal: either, projectId: project.id, isCopy: project.isCopy },
+          repository,
+          plan,
+          target,
+          signal: either,
+          projectId: project.id,
+          isCopy: project.isCopy,
           workshop: await openWorkshop(deps, { dataFolder, folder, origin }, plan),
           checkSpace: (bytes) => checkSpace(deps.disk, bytes),
           progress: (fraction) => {

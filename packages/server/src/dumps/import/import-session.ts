@@ -33,6 +33,8 @@ const settings = {
   TimeZone: 'UTC',
 };
 const savepoint = 'savepoint rowhouse_import';
+/** Released, too: one that stays for each statement slows down the whole transaction. */
+const undo = [`rollback to ${savepoint}`, `release ${savepoint}`];
 /** They begin and end transactions, or must come first in one. */
 const isOfTransaction =
   /^(?:begin|start|commit|end|rollback|abort|savepoint|release|prepare\s+transaction|set\s+(?:local\s+|session\s+)?transaction)\b/i;
@@ -90,7 +92,7 @@ export class ImportSession {
     const tags: string[] = [];
     const texts = [savepoint, text, `release ${savepoint}`];
     const { error } = await this.guarded(() => this.exchange(texts, [], (tag) => tags.push(tag)));
-    if (this.status === 'failed') await this.guarded(() => this.exchange([`rollback to ${savepoint}`], []));
+    if (this.status === 'failed') await this.guarded(() => this.exchange(undo, []));
     return { error, tag: error ? '' : (tags[1] ?? '') };
   }
 
@@ -131,8 +133,8 @@ export class ImportSession {
       this.status = end;
       return { error: copying.failure, tag: copying.tag };
     });
-    if (this.status === 'failed')
-      await this.guarded(() => this.exchange([isInside ? `rollback to ${savepoint}` : 'rollback'], []));
+    if (this.status === 'failed') await this.guarded(() => this.exchange(isInside ? undo : ['rollback'], []));
+    else if (isInside) await this.guarded(() => this.exchange([`release ${savepoint}`], []));
     return outcome;
   }
 

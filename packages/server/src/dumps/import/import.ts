@@ -87,9 +87,12 @@ type Limits = {
 const defaultLimits: Limits = {
   running: { all: 3, kept: 1, waiting: 60 },
   inAll: { all: 24, perAccount: 6, kept: 4 },
-  ...{ arrivingPerAccount: 3, pace: uploadPace },
+  arrivingPerAccount: 3,
+  pace: uploadPace,
   ...{ keptPerAccount: 4, keepMs: 24 * 60 * 60_000 },
-  ...{ statementMs: 10 * 60_000, stallMs: 15 * 60_000, maxMs: 6 * 60 * 60_000 },
+  statementMs: 10 * 60_000,
+  stallMs: 15 * 60_000,
+  maxMs: 6 * 60 * 60_000,
 };
 const mb = 1024 * 1024;
 const defaultLimitMb = 512;
@@ -175,7 +178,10 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
       const unwatch = headroom.watch(project.id, admitted.ceiling, (because) => full.abort(because));
       try {
         const report = await restoreDump({
-          ...{ server, signal, file: spool.file(), progress: run.progress },
+          server,
+          signal,
+          file: spool.file(),
+          progress: run.progress,
           limits: { statementMs, onStep: run.touch },
           project: { id: project.id, serverId, passwordVersion: 1, accountId: null },
           maxUnpackedBytes,

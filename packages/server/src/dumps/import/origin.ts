@@ -164,9 +164,7 @@ function judgeRowhouse({ kind, schema, name }: Entry): Judgement {
   return { run: false, reason: 'In every project, the schema auth belongs to Rowhouse.' };
 }
 
-const rowhouseTables = new Set([
-  ...['users', 'passwords', 'settings', 'sessions', 'codes', 'attempts', 'places'],
-]);
+const rowhouseTables = new Set(['users', 'passwords', 'settings', 'sessions', 'codes', 'attempts', 'places']);
 
 function notOurs({ isDerived = false }: Entry, schema: string): Judgement {
   return {

@@ -3,65 +3,125 @@
 
 /** Supabase's services own these; without the services they have no use. */
 export const supabaseSchemas: ReadonlySet<string> = new Set([
-  ...['storage', 'realtime', '_realtime', 'supabase_functions', 'supabase_migrations', '_supavisor'],
-  ...['_analytics', 'vault', 'graphql', 'graphql_public', 'pgbouncer', 'pgsodium', 'pgsodium_masks'],
-  ...['pgtle', 'net', 'cron'],
+  'storage',
+  'realtime',
+  '_realtime',
+  'supabase_functions',
+  'supabase_migrations',
+  '_supavisor',
+  '_analytics',
+  'vault',
+  'graphql',
+  'graphql_public',
+  'pgbouncer',
+  'pgsodium',
+  'pgsodium_masks',
+  'pgtle',
+  'net',
+  'cron',
 ]);
 
 /** Tables of Supabase whose rows have no meaning without its services: sessions, caches, and lists of their own migrations. */
 export const needlessRows: ReadonlySet<string> = new Set([
-  ...[
-    'auth.audit_log_entries',
-    'auth.flow_state',
-    'auth.identities',
-    'auth.instances',
-    'auth.mfa_amr_claims',
-  ],
-  ...['auth.mfa_challenges', 'auth.oauth_authorizations', 'auth.one_time_tokens', 'auth.refresh_tokens'],
-  ...['auth.saml_relay_states', 'auth.schema_migrations', 'auth.sessions', 'realtime.schema_migrations'],
-  ...['realtime.subscription', 'realtime.messages', '_realtime.schema_migrations', '_realtime.tenants'],
-  ...['_realtime.extensions', 'storage.migrations', 'storage.prefixes', 'storage.s3_multipart_uploads'],
-  ...[
-    'storage.s3_multipart_uploads_parts',
-    'supabase_functions.migrations',
-    'supabase_migrations.schema_migrations',
-  ],
-  ...[
-    'supabase_migrations.seed_files',
-    'net.http_request_queue',
-    'net._http_response',
-    'cron.job_run_details',
-  ],
+  'auth.audit_log_entries',
+  'auth.flow_state',
+  'auth.identities',
+  'auth.instances',
+  'auth.mfa_amr_claims',
+  'auth.mfa_challenges',
+  'auth.oauth_authorizations',
+  'auth.one_time_tokens',
+  'auth.refresh_tokens',
+  'auth.saml_relay_states',
+  'auth.schema_migrations',
+  'auth.sessions',
+  'realtime.schema_migrations',
+  'realtime.subscription',
+  'realtime.messages',
+  '_realtime.schema_migrations',
+  '_realtime.tenants',
+  '_realtime.extensions',
+  'storage.migrations',
+  'storage.prefixes',
+  'storage.s3_multipart_uploads',
+
+  'storage.s3_multipart_uploads_parts',
+  'supabase_functions.migrations',
+  'supabase_migrations.schema_migrations',
+
+  'supabase_migrations.seed_files',
+  'net.http_request_queue',
+  'net._http_response',
+  'cron.job_run_details',
 ]);
 
 /** On tables of its own schemas. */
 export const supabaseTriggers: ReadonlySet<string> = new Set([
-  ...['update_objects_updated_at', 'enforce_bucket_name_length_trigger', 'objects_delete_delete_prefix'],
-  ...['objects_insert_create_prefix', 'objects_update_create_prefix', 'prefixes_create_hierarchy'],
-  ...['prefixes_delete_hierarchy', 'protect_buckets_delete', 'protect_objects_delete', 'tr_check_filters'],
+  'update_objects_updated_at',
+  'enforce_bucket_name_length_trigger',
+  'objects_delete_delete_prefix',
+  'objects_insert_create_prefix',
+  'objects_update_create_prefix',
+  'prefixes_create_hierarchy',
+  'prefixes_delete_hierarchy',
+  'protect_buckets_delete',
+  'protect_objects_delete',
+  'tr_check_filters',
 ]);
 
 export const supabaseEventTriggers: ReadonlySet<string> = new Set([
-  ...['issue_graphql_placeholder', 'issue_pg_cron_access', 'issue_pg_graphql_access', 'issue_pg_net_access'],
-  ...['pgrst_ddl_watch', 'pgrst_drop_watch'],
+  'issue_graphql_placeholder',
+  'issue_pg_cron_access',
+  'issue_pg_graphql_access',
+  'issue_pg_net_access',
+  'pgrst_ddl_watch',
+  'pgrst_drop_watch',
 ]);
 
 /** Of the databases of Heroku. */
 export const herokuEventTriggers: ReadonlySet<string> = new Set([
-  ...['extension_before_drop', 'log_create_ext', 'log_drop_ext', 'validate_extension'],
+  'extension_before_drop',
+  'log_create_ext',
+  'log_drop_ext',
+  'validate_extension',
 ]);
 
 /** They watch the server, or serve the service. */
 const needlessExtensions: ReadonlySet<string> = new Set([
-  ...['pg_stat_statements', 'pg_graphql', 'supabase_vault', 'pgsodium', 'pg_tle', 'neon', 'neon_utils'],
-  ...['rds_tools', 'google_vacuum_mgmt'],
+  'pg_stat_statements',
+  'pg_graphql',
+  'supabase_vault',
+  'pgsodium',
+  'pg_tle',
+  'neon',
+  'neon_utils',
+  'rds_tools',
+  'google_vacuum_mgmt',
 ]);
 
 const platformRoles: ReadonlySet<string> = new Set([
-  ...['postgres', 'authenticator', 'dashboard_user', 'pgbouncer', 'pgsodium_keyholder', 'pgsodium_keyiduser'],
-  ...['pgsodium_keymaker', 'cli_login_postgres', 'cloud_admin', 'neon_superuser', 'neon_service', 'rdsadmin'],
-  ...['rds_superuser', 'rds_replication', 'rds_iam', 'rds_password', 'rdstopmgr', 'rdsrepladmin'],
-  ...['cloudsqladmin', 'cloudsqlsuperuser', 'azuresu', 'azure_pg_admin'],
+  'postgres',
+  'authenticator',
+  'dashboard_user',
+  'pgbouncer',
+  'pgsodium_keyholder',
+  'pgsodium_keyiduser',
+  'pgsodium_keymaker',
+  'cli_login_postgres',
+  'cloud_admin',
+  'neon_superuser',
+  'neon_service',
+  'rdsadmin',
+  'rds_superuser',
+  'rds_replication',
+  'rds_iam',
+  'rds_password',
+  'rdstopmgr',
+  'rdsrepladmin',
+  'cloudsqladmin',
+  'cloudsqlsuperuser',
+  'azuresu',
+  'azure_pg_admin',
 ]);
 
 /** These exist on every server of ours. */

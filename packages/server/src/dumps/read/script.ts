@@ -70,8 +70,12 @@ export async function* readScript(file: DumpFile, windowBytes = usualBytes): Asy
     input.skip(end);
     scan.restart();
     const item = {
-      ...{ heading, text, refused: isCommand ? psqlCommand : refused, rowsAt: null },
-      ...{ from, at: input.at },
+      heading,
+      text,
+      refused: isCommand ? psqlCommand : refused,
+      rowsAt: null,
+      from,
+      at: input.at,
     };
     refused = null;
     if (isCommand ? isHarmless(text.trim()) : text === '') continue;

@@ -17,7 +17,6 @@ import {
   type SessionState,
   setMode,
 } from './session-reset.ts';
-
 import { trustedMsOf } from './statement-profiles.ts';
 
 /**

@@ -59,7 +59,7 @@ export function* toLargeColumnJson(value: unknown, column: Column, path: Path): 
   return value;
 }
 
-/** json_to_recordset gets these as text: as JSON, it would read and write them. A document that is large has no JsonText. */
+/** json_to_recordset gets these as text: as JSON, it would read and write them. */
 export function isJsonText({ shape }: Column): boolean {
   return shape.is === 'json' && !shape.isArray;
 }
