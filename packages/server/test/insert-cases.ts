@@ -204,7 +204,8 @@ export function randomTable(random: Random): RandomTable {
     const storage = random.pick(['external', 'external', 'extended', 'main', 'plain', null]);
     if (storage && !plainOnly.includes(type))
       statements.push(`alter table t alter c${n} set storage ${storage}`);
-    if (random.chance(0.2)) statements.push(`alter table t alter c${n} set compression pglz`);
+    if (random.chance(0.2) && !plainOnly.includes(type))
+      statements.push(`alter table t alter c${n} set compression pglz`);
   }
   for (const [n, { isKey, isLong, type }] of columns.entries()) {
     if (random.chance(0.7)) continue;
