@@ -1,5 +1,6 @@
 // The origin of a dump, judged by its own content: which role owned most of it, and which service its schemas belong to.
 // This decides what is left out. It does not decide about rights: everything runs as the role of the new project.
+import { ownText } from '../read/own-text.ts';
 import type { Heading } from '../read/script.ts';
 import {
   herokuEventTriggers,
@@ -35,11 +36,12 @@ export class OriginSearch {
   private isRowhouse = false;
 
   note({ kind, schema, name, owner }: Entry): void {
-    if (kind === 'SCHEMA') this.schemas.add(name);
-    if (kind === 'TABLE' && schema === 'auth') this.authTables.add(name);
+    if (kind === 'SCHEMA' && tellingSchemas.has(name)) this.schemas.add(name);
+    if (kind === 'TABLE' && schema === 'auth' && tellingTables.has(name)) this.authTables.add(name);
     if (owner === null || this.owners.size >= maxOwners) return;
     const weight = schema !== null && !ownSchemas.has(schema) ? 1 : 0;
-    this.owners.set(owner, (this.owners.get(owner) ?? 0) + weight);
+    const before = this.owners.get(owner);
+    this.owners.set(before === undefined ? ownText(owner) : owner, (before ?? 0) + weight);
   }
 
   /** An edited dump has no headings, nor has one of Supabase's CLI: then the statements tell. */
@@ -63,8 +65,7 @@ export class OriginSearch {
   result(): Origin {
     const { owners, schemas, authTables } = this;
     const [main] = [...owners].sort(([, one], [, other]) => other - one);
-    const isRowhouse =
-      this.isRowhouse || ['users', 'passwords', 'attempts'].every((name) => authTables.has(name));
+    const isRowhouse = this.isRowhouse || [...tellingTables].every((name) => authTables.has(name));
     // A project may have schemas of these names.
     const isSupabase =
       this.isSupabase ||
@@ -78,6 +79,17 @@ export class OriginSearch {
       expects: this.usesExtensions && !isRowhouse && !schemas.has('extensions') ? [...this.expected] : null,
     };
   }
+}
+
+/** A dump can have hundreds of thousands of others. */
+const tellingSchemas: ReadonlySet<string> = new Set(['storage', 'realtime', 'extensions']);
+const tellingTables: ReadonlySet<string> = new Set(['users', 'passwords', 'attempts']);
+const telling = /auth|supabase|storage|realtime|extension|graphql/i;
+
+/** A cheap look first: whether what a statement is about can matter to OriginSearch, or to the users of the dump. */
+export function isTelling(text: string, hasHeading: boolean): boolean {
+  const end = text.slice(-200);
+  return telling.test(text.slice(0, 4_000)) || telling.test(end) || (!hasHeading && newOwner.test(end));
 }
 
 const maxOwners = 10_000;

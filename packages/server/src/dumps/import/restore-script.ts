@@ -4,11 +4,11 @@ import type { CountContents } from '../read/contents.ts';
 import { type Count, counted } from '../read/counted.ts';
 import type { DumpFile } from '../read/dump-file.ts';
 import { readRows, readScript, type ScriptItem } from '../read/script.ts';
-import { subjectOf } from '../read/subject.ts';
+import { Subjects } from '../read/subject.ts';
 import { readAuthHead, readCopyRows } from './copy-text.ts';
 import { readAuthColumns, readAuthInsert } from './insert-text.ts';
 import { InsertedRows } from './inserted-rows.ts';
-import { type Entry, type Origin, OriginSearch } from './origin.ts';
+import { type Entry, isTelling, type Origin, OriginSearch } from './origin.ts';
 import type { Runner } from './runner.ts';
 import type { AuthRows } from './users.ts';
 
@@ -20,13 +20,14 @@ export async function lookThrough(
   const search = new OriginSearch();
   const authRows: AuthRows[] = [];
   const inserted = new InsertedRows(file, count);
+  const subjects = new Subjects();
   let last: Entry | null = null;
   for await (const item of readScript(file)) {
     const { heading, text, rowsAt } = item;
     countContents(text);
     if (heading && heading !== last) search.note(heading);
     last = heading;
-    const subject = subjectOf(text);
+    const subject = isTelling(text, heading !== null) ? subjects.of(text) : null;
     search.noteStatement(text, subject, heading !== null);
     const head = rowsAt === null ? null : readAuthHead(text);
     if (rowsAt !== null && head && authRows.length < maxAuthTables) {
@@ -51,10 +52,11 @@ export async function restoreScript(
 ): Promise<void> {
   let last: Entry | null = null;
   let isAdmitted = true;
+  const subjects = new Subjects();
   for await (const item of readScript(file)) {
     const { text, refused, rowsAt } = item;
     progress(item.at / file.size);
-    const entry = entryOf(item);
+    const entry = entryOf(item, subjects);
     if (entry && !isSame(entry, last)) {
       const isEmpty = rowsAt !== null && !runner.wouldRun(entry) && (await hasNoRows(file, rowsAt));
       isAdmitted = runner.admits(entry, text, isEmpty);
@@ -73,8 +75,8 @@ export async function restoreScript(
 const harmless = /^\\(?:echo|qecho|warn|timing|pset|x|a|t|set|unset|encoding|conninfo)\b[^\\]*$/;
 
 /** In an edited dump, a heading can be that of another statement: the statement itself decides. */
-function entryOf({ heading, text }: ScriptItem): Entry | null {
-  const subject = subjectOf(text);
+function entryOf({ heading, text }: ScriptItem, subjects: Subjects): Entry | null {
+  const subject = subjects.of(text);
   if (!heading || !subject) return heading ?? subject;
   return fits(heading, subject) ? heading : subject;
 }

@@ -1,10 +1,19 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { subjectOf } from './subject.ts';
+import { Subjects, subjectOf } from './subject.ts';
 
 const label = (text: string) => {
   const found = subjectOf(text);
   return found && [found.kind, found.schema ?? '-', found.name].join(' ');
 };
+
+/** Without what nothing refers to. */
+function heapMb(): number {
+  setFlagsFromString('--expose-gc');
+  runInNewContext('gc')();
+  return process.memoryUsage().heapUsed / 1024 ** 2;
+}
 
 describe('what a statement is about', () => {
   it.each([
@@ -65,6 +74,44 @@ describe('what a statement is about', () => {
     ['SELECT 1;', null],
   ])('%s', (text, expected) => {
     expect(label(text)).toBe(expected);
+  });
+
+  it('is the same for each statement of a script, also when the one before begins alike', () => {
+    const subjects = new Subjects();
+    const found = [
+      'INSERT INTO a VALUES (1);',
+      'INSERT INTO a VALUES (2);',
+      'INSERT INTO a.b VALUES (1);',
+      'INSERT INTO a .b VALUES (1);',
+      'INSERT INTO a (x) VALUES (1);',
+      'INSERT INTO a(x) VALUES (1);',
+      'INSERT INTO ab VALUES (1);',
+      'INSERT INTO "a" VALUES (1);',
+      'INSERT INTO "a"."b" ("x") VALUES (1);',
+      'INSERT INTO "a"."b" ("y") VALUES (1);',
+      'INSERT INTO "a""b" ("x") VALUES (1);',
+      'INSERT INTO "a"          ."b" ("x") VALUES (1);',
+      'COPY a FROM stdin;',
+      'CREATE TABLE a ();',
+      'SELECT 1;',
+      'insert into a values (1);',
+    ].map((text) => [subjects.of(text), subjectOf(text)]);
+    for (const [one, other] of found) expect(one).toEqual(other);
+    // Found once.
+    expect(found[1]?.[0]).toBe(found[0]?.[0]);
+    expect(found[9]?.[0]).toBe(found[8]?.[0]);
+  });
+
+  it('keeps no statement in memory', () => {
+    const before = heapMb();
+    const names = Array.from({ length: 100 }, (_, n) => {
+      const text = Buffer.from(
+        `create table shop.a_name_of_a_table_${n} ${'('.repeat(1024 ** 2)}`,
+      ).toString();
+      return subjectOf(text)?.name;
+    });
+    expect(heapMb() - before).toBeLessThan(50);
+    expect(names[99]).toBe('a_name_of_a_table_99');
   });
 
   it('is found in time that is proportional to its length', () => {

@@ -1,5 +1,6 @@
 // What a statement is about, read from the statement itself: pg_dump says it in comments, which edited dumps lack, and
 // those of Supabase's CLI. Good for reports and for what is left out, never for a decision about rights.
+import { ownText } from './own-text.ts';
 import type { Heading } from './script.ts';
 
 const bare = '[A-Za-z_\\u0080-\\uffff][\\w$\\u0080-\\uffff]{0,127}';
@@ -15,6 +16,8 @@ const pattern = (text: string) => new RegExp(`^${text.replaceAll(' ', space)}`, 
 const name = (text: string) => pattern(`${text} ${qualified}`);
 
 const rows = pattern(`(?:insert into|copy) ${qualified}`);
+/** With what can only stand behind the name: whatever begins with it has rows of the same table. */
+const rowsHead = pattern(`insert into ${qualified}(?:\\s{0,9}\\(|\\s{1,9}[a-z])`);
 const table = pattern(
   `create (?:(?:global |local )?(?:temp|temporary) |unlogged |foreign )?table ${unless}${qualified}`,
 );
@@ -58,6 +61,22 @@ const refreshed = name('refresh materialized view');
 export function subjectOf(statement: string): Heading | null {
   const found = find(statement.slice(0, maxChars));
   return found && { ...found, isDerived: true };
+}
+
+/** What the statements of a script are about, one after the other: there can be millions of INSERTs into one table. */
+export class Subjects {
+  private head: string | null = null;
+  private found: Heading | null = null;
+
+  of(statement: string): Heading | null {
+    if (this.head !== null && statement.startsWith(this.head)) return this.found;
+    const found = subjectOf(statement);
+    const head = found?.kind === 'TABLE DATA' ? rowsHead.exec(statement.slice(0, maxChars))?.[0] : undefined;
+    if (head === undefined) return found;
+    this.head = ownText(head);
+    this.found = found;
+    return found;
+  }
 }
 
 function find(text: string): Heading | null {
@@ -180,6 +199,6 @@ function ofTable(
 /** As PostgreSQL folds names. */
 function unquote(text: string | undefined): string {
   if (text === undefined) return '';
-  if (text.startsWith('"')) return text.slice(1, -1).replaceAll('""', '"');
-  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+  if (text.startsWith('"')) return ownText(text.slice(1, -1).replaceAll('""', '"'));
+  return ownText(text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()));
 }
