@@ -91,9 +91,17 @@ export function projectBackends(folder: string): number[] {
   return backendsAs(folder, /^postgres: (?:\S+: )?(?:p_|parallel worker )/);
 }
 
-/** A session ends only after its parallel workers. */
+/** A session ends only after its parallel workers. This reads the descriptions of all processes. */
 export function parallelWorkersOf(folder: string, pid: number): number[] {
-  return backendsAs(folder, new RegExp(`^postgres: (?:\\S+: )?parallel worker for PID ${pid}\\b`));
+  return backendsAs(folder, parallelWorkerOf(pid));
+}
+
+export function isParallelWorkerOf(folder: string, pid: number, worker: number): boolean {
+  return parallelWorkerOf(pid).test(commandOf(folder, worker)) && isBackend(folder, worker);
+}
+
+function parallelWorkerOf(pid: number): RegExp {
+  return new RegExp(`^postgres: (?:\\S+: )?parallel worker for PID ${pid}\\b`);
 }
 
 function backendsAs(folder: string, description: RegExp): number[] {

@@ -13,6 +13,7 @@ import {
   inspectPidFile,
   interruptBackend,
   isBackend,
+  isParallelWorkerOf,
   parallelWorkersOf,
 } from './server-processes.ts';
 import type { Server } from './servers.ts';
@@ -33,6 +34,8 @@ type Log = Record<'error' | 'warn', (details: object, message: string) => void>;
 
 const lowestPriority = 19;
 const lookMs = 250;
+/** With a thousand sessions, a search for parallel workers blocks this process for some 10 ms. */
+const looksPerSearch = 8;
 const checkpointMs = 60_000;
 /** Sessions that react to a shutdown are gone by then. */
 const fastShutdownMs = 1_500;
@@ -61,8 +64,11 @@ export function openSurvivors(first: Server, own: OwnPostgres | undefined, log: 
     const { pid } = survivor;
     const watched = new Map<number, Computing>();
     const restartAt = performance.now() + restartAfterMs;
-    while (isThere(survivor) && isBackend(folder, pid)) {
-      for (const one of [pid, ...parallelWorkersOf(folder, pid)]) {
+    let workers: number[] = [];
+    for (let looks = 0; isThere(survivor) && isBackend(folder, pid); looks++) {
+      if (looks % looksPerSearch === 0) workers = parallelWorkersOf(folder, pid);
+      for (const one of [pid, ...workers]) {
+        if (one !== pid && !isParallelWorkerOf(folder, pid, one)) continue;
         const computing = watched.get(one) ?? openComputing(one);
         if (!watched.has(one)) lowerPriority(one);
         watched.set(one, computing);
