@@ -3,8 +3,7 @@
 
 type Release = {
   date: string;
-  holes: number;
-  /** One that a project could use, or the worst. */
+  /** A hole that a project could use, or the worst. */
   example: string;
   /** One for each major version, which later ones include. */
   versions: readonly string[];
@@ -13,20 +12,23 @@ type Release = {
 /** Newest first. */
 const postgresReleases: readonly Release[] = [
   {
+    date: '2026-11-12',
+    example:
+      'CVE-2026-6460, by which whoever can create tables can run code as the account that PostgreSQL runs as',
+    versions: ['18.7', '17.12', '16.16'],
+  },
+  {
     date: '2026-08-13',
-    holes: 28,
     example: 'CVE-2026-14662, by which an ordinary user can write out of bounds',
     versions: ['18.6', '17.11', '16.15'],
   },
   {
     date: '2026-05-14',
-    holes: 11,
     example: 'CVE-2026-6473, by which an ordinary user can write out of bounds',
     versions: ['18.4', '17.10', '16.14'],
   },
   {
     date: '2026-02-12',
-    holes: 5,
     example: 'CVE-2026-2005 in pgcrypto',
     versions: ['18.2', '17.8', '16.12'],
   },
@@ -47,8 +49,8 @@ export function lackedByPostgres(version: string): Lacking | null {
   });
   const [newest] = missed;
   if (!newest) return null;
-  const holes = missed.reduce((total, release) => total + release.holes, 0);
-  const found = `PostgreSQL ${version} lacks the security fixes of ${newest.fixed} (${newest.date}): ${holes} known holes, among them ${newest.example}`;
+  const earlier = missed.slice(1).map(({ fixed, date }) => ` and ${fixed} (${date})`);
+  const found = `PostgreSQL ${version} lacks the security fixes of ${newest.fixed} (${newest.date})${earlier.join('')}, among them the one for ${newest.example}`;
   return { found, newest: newest.fixed, releases: missed.length };
 }
 
