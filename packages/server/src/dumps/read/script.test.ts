@@ -163,6 +163,12 @@ describe('a script', () => {
     expect(turns).toBeGreaterThan(250);
   });
 
+  it('loses no statement to a byte order mark', async () => {
+    for (const text of ['select 1;\n', '-- a\nselect 1;', "\\set a 'b'\nselect 1;", '\r\nselect 1;\r\n'])
+      for (const size of [1, 1_000_000]) expect((await read(`\uFEFF${text}`, size)).at(-1)).toBe('select 1;');
+    expect(await read('\uFEFF')).toEqual([]);
+  });
+
   it('cut off at any place is never taken for a whole one', async () => {
     const text =
       "--\n-- PostgreSQL database dump\n--\n\nSET a = 'b';\nCOPY a FROM stdin;\n1\n\\.\n\nselect $$;$$;\n" +

@@ -37,12 +37,16 @@ const maxStatementBytes = 64 * 1024 * 1024;
 const maxStepBytes = 2 * 1024 * 1024;
 /** Statements that are read in one go. A window has 100,000 of a hostile script, and all requests would wait for them. */
 const statementsAtOnce = 1_000;
+const byteOrderMark = Buffer.from('\uFEFF');
 
 /** Gives every statement in order. Rows are passed over; readRows reads them. */
 export async function* readScript(file: DumpFile, windowBytes = usualBytes): AsyncGenerator<ScriptItem> {
-  checkScriptBeginning(await file.read(0, beginningBytes));
+  const beginning = await file.read(0, beginningBytes);
+  checkScriptBeginning(beginning);
   const scan = new StatementEnd();
   const input = new Input(file, windowBytes);
+  // Editors on Windows write one, and psql passes over it.
+  if (beginning.indexOf(byteOrderMark) === 0) input.goTo(byteOrderMark.length);
   const marks = new Marks();
   let heading: Heading | null = null;
   let refused: string | null = null;
