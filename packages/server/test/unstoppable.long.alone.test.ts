@@ -23,6 +23,7 @@ const counts = `//*[count(//*[count(//*)>0])>0]`;
 const statements: Record<string, string> = {
   xpath: `select xpath('count(${counts})', ${xml})`,
   xmltable: `select count(*) from xmltable('${counts}' passing (${xml}) columns a text path '.')`,
+  'strings that are made and thrown away': `select xpath('count(//b[string-length(string(/))>0])', ('<a>' || repeat('<c>' || repeat('x', 9000000) || '</c>', 5) || repeat('<b/>', 3000) || '</a>')::xml)`,
   like: `select repeat('a', 4000000) like '%' || repeat('a', 2000000) || 'b%'`,
   'position of bytes': `select position(decode(repeat('00', 2000000) || '01', 'hex') in decode(repeat('00', 6000000), 'hex'))`,
   translate: `select length(translate(repeat('é', 9000000), (select string_agg(chr(1000 + x % 50000), '') from generate_series(1, 600000) x), ''))`,

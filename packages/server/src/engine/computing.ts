@@ -2,21 +2,42 @@
 // backend of PostgreSQL that writes does both all the time, and must not be interrupted in the middle of a change of a page.
 import { readFileSync } from 'node:fs';
 
-type Sample = { isRunning: boolean; userTicks: number; systemTicks: number; faults: number; calls: number };
+type Sample = {
+  isRunning: boolean;
+  userTicks: number;
+  systemTicks: number;
+  faults: number;
+  calls: number | null;
+};
 
 /** In ticks of 10 ms. */
 const [enoughUserTicks, mostSystemTicks] = [20, 1];
+/**
+ * Code that takes much memory and gives it back, again and again, touches new memory all the time. So long without a read or a
+ * write, a process changes no pages: the log of its changes would have filled its buffers.
+ */
+const enoughTicks = 300;
 
 export type Computing = {
-  /** True if it has done nothing but compute for 200 ms of processor time. It then has to do so for as long again. */
+  /**
+   * True if it has done nothing but compute for 200 ms of processor time, or has read and written nothing for 3 s of it. It then
+   * has to do so for as long again.
+   */
   look(): boolean;
 };
 
 export function openComputing(pid: number): Computing {
   let since: Sample | null = null;
+  let callsSince: Sample | null = null;
   return {
     look: () => {
       const now = sampleOf(pid);
+      const hasCalled = now?.calls == null || now.calls !== callsSince?.calls;
+      if (!now?.isRunning || callsSince === null || hasCalled) callsSince = now;
+      else if (ticksOf(now) - ticksOf(callsSince) >= enoughTicks) {
+        since = callsSince = now;
+        return true;
+      }
       const isSame =
         now?.isRunning &&
         since !== null &&
@@ -34,6 +55,8 @@ export function openComputing(pid: number): Computing {
   };
 }
 
+const ticksOf = ({ userTicks, systemTicks }: Sample) => userTicks + systemTicks;
+
 /** null: it has ended, or the system does not show it. */
 function sampleOf(pid: number): Sample | null {
   try {
@@ -48,12 +71,12 @@ function sampleOf(pid: number): Sample | null {
   }
 }
 
-/** How often it has read or written a file. One that writes pages does, once it has used every buffer. 0: the system does not say. */
-function callsOf(pid: number): number {
+/** How often it has read or written a file. One that writes pages does, once it has used every buffer. null: the system does not say. */
+function callsOf(pid: number): number | null {
   try {
     const io = readFileSync(`/proc/${pid}/io`, 'utf8');
     return Number(/^syscr: (\d+)$/m.exec(io)?.[1]) + Number(/^syscw: (\d+)$/m.exec(io)?.[1]);
   } catch {
-    return 0;
+    return null;
   }
 }
