@@ -65,6 +65,8 @@ type Entry = {
   idleFrom: number;
   /** Then its caller is told that it takes too long. */
   until: number;
+  /** How many of its account were waiting or hashing when it began to wait. */
+  ownAhead: number;
 };
 
 /** In addition to those that are hashing. */
@@ -134,6 +136,7 @@ export function openHashing({
     if (entry.waiting || entry.isHashing) throw new Error('A place is for one password at a time.');
     const leftMs = entry.until - performance.now();
     if (leftMs <= 0) throw tooSlow();
+    entry.ownAhead = ownBusy(entry);
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => leave(entry, whyLate(entry)), Math.min(waitMs, leftMs));
       entry.waiting = { work, resolve, reject, timer };
@@ -144,15 +147,18 @@ export function openHashing({
     });
   };
 
-  /** A flood of its own account is in its way, or the service is slow. */
-  const whyLate = ({ accountId }: Entry): Error => {
+  const ownBusy = ({ accountId }: Entry): number => {
     let own = 0;
     for (const entry of reservations)
       if (entry.accountId === accountId && (entry.waiting || entry.isHashing)) own++;
-    return own > (slots * reservationsPerSlot) / 2
+    return own;
+  };
+
+  /** A flood of its own account was in its way, or the service is slow. */
+  const whyLate = ({ ownAhead }: Entry): Error =>
+    ownAhead >= (slots * reservationsPerSlot) / 4
       ? busy('Too many sign-ups and sign-ins are ahead of this one.')
       : tooSlow();
-  };
 
   /** Stops waiting for a slot. */
   const leave = (entry: Entry, reason: Error) => {
@@ -238,6 +244,7 @@ export function openHashing({
         ...{ projectId, accountId, state: 'held', waiting: null, isHashing: false, hasBegun: false },
         idleFrom: performance.now(),
         until: performance.now() + withinMs,
+        ownAhead: 0,
       };
       reservations.add(entry);
       return {
