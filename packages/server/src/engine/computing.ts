@@ -14,14 +14,15 @@ type Sample = {
 const [enoughUserTicks, mostSystemTicks] = [20, 1];
 /**
  * Code that takes much memory and gives it back, again and again, touches new memory all the time. So long without a read or a
- * write, a process changes no pages: the log of its changes would have filled its buffers.
+ * write, a process changes no pages: the log of its changes would have filled its buffers. One that removes the files of many
+ * tables, which its commit does at the end, touches little new memory.
  */
-const enoughTicks = 300;
+const [enoughTicks, enoughFaults] = [300, 1_000];
 
 export type Computing = {
   /**
-   * True if it has done nothing but compute for 200 ms of processor time, or has read and written nothing for 3 s of it. It then
-   * has to do so for as long again.
+   * True if it has done nothing but compute for 200 ms of processor time, or has only taken memory and given it back for 3 s of
+   * it. It then has to do so for as long again.
    */
   look(): boolean;
 };
@@ -35,8 +36,12 @@ export function openComputing(pid: number): Computing {
       const hasCalled = now?.calls == null || now.calls !== callsSince?.calls;
       if (!now?.isRunning || callsSince === null || hasCalled) callsSince = now;
       else if (ticksOf(now) - ticksOf(callsSince) >= enoughTicks) {
-        since = callsSince = now;
-        return true;
+        const isTaking = now.faults - callsSince.faults >= enoughFaults;
+        callsSince = now;
+        if (isTaking) {
+          since = now;
+          return true;
+        }
       }
       const isSame =
         now?.isRunning &&
