@@ -8,10 +8,18 @@ const noAnswer = 3;
 const noAccess = 4;
 
 const byCode: Readonly<Record<string, number>> = {
-  ...{ missing_project: wrongUsage, ambiguous_project: wrongUsage, profile_not_found: wrongUsage },
-  ...{ no_answer: noAnswer, not_rowhouse: noAnswer, redirected: noAnswer, unavailable: noAnswer },
-  ...{ overloaded: noAnswer, rate_limited: noAnswer },
-  ...{ missing_api_key: noAccess, invalid_api_key: noAccess, forbidden: noAccess },
+  missing_project: wrongUsage,
+  ambiguous_project: wrongUsage,
+  profile_not_found: wrongUsage,
+  no_answer: noAnswer,
+  not_rowhouse: noAnswer,
+  redirected: noAnswer,
+  unavailable: noAnswer,
+  overloaded: noAnswer,
+  rate_limited: noAnswer,
+  missing_api_key: noAccess,
+  invalid_api_key: noAccess,
+  forbidden: noAccess,
 };
 
 export function exitStatusOf(thrown: unknown): number {

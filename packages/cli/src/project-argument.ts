@@ -10,7 +10,7 @@ const byNameOnly = ['projects delete', 'projects restore', 'branches reset', 'br
 const flags = '-p, --project <slug>';
 const about = 'the project, in place of the first argument';
 
-/** Of an application, and of the statements that consist of one word. */
+/** SQL of an application, and statements that consist of one word. */
 const slug = /^[a-z0-9](?:[a-z0-9]|-(?=[a-z0-9])){1,46}[a-z0-9]$/;
 const oneWordStatements = new Set(
   'abort analyse analyze begin checkpoint cluster commit end rollback vacuum'.split(' '),

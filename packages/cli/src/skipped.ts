@@ -1,4 +1,4 @@
-// What a job that fills a project could not take over: a line for each. What was lost comes first.
+// The parts of a dump or a server that a job could not take over. Lost parts stand before needless ones.
 import type { Job } from '@rowhouse/api';
 import { clean } from './table.ts';
 

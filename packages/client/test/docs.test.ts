@@ -65,7 +65,7 @@ it.each([
   await run(tsc, ...flags, '--types', '', 'page.mts').catch(({ stdout }) =>
     expect.fail(`${stdout}\n${here}`),
   );
-  // Of the README, people run the block as it stands, without a compiler.
+  // People run the README's block as it stands, without a compiler.
   if (file === 'README.md') writeFileSync(path.join(folder, 'page.mjs'), here);
   const { stdout, stderr } = await run('page.mjs');
   expect(stderr).toBe('');

@@ -84,12 +84,12 @@ export function toggleDeleted(history: History, rows: readonly StoredRow[]): His
   return step(history, { changed, inserted, deleted });
 }
 
-/** What somebody else has done to a row meanwhile. `theirs`: as it is now; null: it is gone. */
+/** A row that somebody else has changed since the page read it. `theirs`: its present values; null: the row was deleted. */
 export type Difference = {
   key: RowKey;
   columns: readonly string[];
   theirs: Record<string, Value> | null;
-  /** What the row must be for a change that is applied after all. */
+  /** The values that the row must still have when the change is applied after all. */
   expected: Record<string, Value>;
 };
 /** theirs: what they changed stays. mine: it is overwritten. drop: the row stays as it is now. */

@@ -125,7 +125,7 @@ function cast(table: Table, column: string, value: Value, place: Place): string 
   if (typeof value !== 'object') return `${place(value)}::${written}`;
   if (kindOf(type) === 'array' && Array.isArray(value) && (isJson(elementOf(type)) || !hasObjects(value)))
     return `${place(arrayText(value, type))}::${written}`;
-  // Of a composite type, or of a domain over one or over an array: PostgreSQL finds the type of each part.
+  // For a composite type, or a domain over one or over an array, PostgreSQL finds the type of each part.
   return `(json_populate_record(null::${nameOf(table)}, ${place(JSON.stringify({ [column]: value }))}::json)).${quoteName(column)}`;
 }
 

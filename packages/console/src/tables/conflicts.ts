@@ -49,7 +49,7 @@ export function choicesFor(table: Table, staged: Staged, { key, theirs, isRefuse
   return isWhole ? (['mine', 'drop'] as const) : (['drop'] as const);
 }
 
-/** What is inserted in place of a row that is gone: without what PostgreSQL fills in itself. */
+/** The values to insert again for a deleted row, without the columns that PostgreSQL fills in itself. */
 export function rowAgain(table: Table, staged: Staged, key: RowKey): Values {
   const change = staged.changed.get(key);
   const kept = table.columns.filter(({ identity, generated }) => identity !== 'always' && !generated);
@@ -58,7 +58,7 @@ export function rowAgain(table: Table, staged: Staged, key: RowKey): Values {
   );
 }
 
-/** Of the rows, in the order of the statements that change them. */
+/** The keys of the rows, in the order of the statements that change them. */
 const changedKeys = ({ deleted, changed, inserted }: Staged): RowKey[] => [
   ...deleted.keys(),
   ...changed.keys(),

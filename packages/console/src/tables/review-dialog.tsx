@@ -99,7 +99,7 @@ export function ReviewDialog(props: Props) {
   );
 }
 
-/** Of a statement that did not change exactly one row: its index. */
+/** The index of the statement that did not change exactly one row. */
 function unchangedAt(error: Error): number | null {
   const details = error instanceof ApiError ? error.details : null;
   if (typeof details !== 'object' || details === null) return null;

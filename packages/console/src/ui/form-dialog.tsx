@@ -20,7 +20,7 @@ type Props = {
   loses?: string | null;
   /** Closing does not ask: the user can easily type the input again, such as a password. */
   isBrief?: boolean;
-  /** What comes of it is shown even if the dialog is closed meanwhile: see useShownOnce. */
+  /** useShownOnce shows the result even if the dialog was closed in the meantime. */
   isShownLater?: boolean;
 };
 

@@ -39,7 +39,7 @@ export async function stopActing(): Promise<void> {
   await api.delete(path`projects/${ended.slug}/auth/act-as/${ended.id}`);
 }
 
-/** Of the session that is open: whoever opens another one clears sessionStorage. */
+/** The user acted as in the open session. Whoever opens another session clears sessionStorage. */
 function current(): Acting | null {
   const text = sessionStorage.getItem(actingKey);
   if (text !== known.text) known = { text, acting: text === null ? null : (JSON.parse(text) as Acting) };

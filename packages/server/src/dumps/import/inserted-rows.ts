@@ -11,7 +11,7 @@ type Places = { columns: readonly string[]; from: number[]; to: number[] };
 export class InsertedRows {
   private readonly file: DumpFile;
   private readonly count: Count;
-  /** Of CREATE TABLE, for INSERTs without a list of columns. */
+  /** The columns that CREATE TABLE lists, for INSERTs without a list of columns. */
   private readonly columns = new Map<string, readonly string[]>();
   private readonly places = new Map<string, Places>();
 

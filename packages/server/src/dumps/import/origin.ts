@@ -186,7 +186,10 @@ function notOurs({ isDerived = false }: Entry, schema: string): Judgement {
   };
 }
 
-/** What its services define is needless without them. What a user has put there is lost: rows, policies, triggers. */
+/**
+ * Supabase's services define these objects, which are needless without them. Rows, policies and triggers that a user has put there
+ * are lost.
+ */
 function judgeSupabase(entry: Entry, schema: string): Judgement {
   const { kind, name } = entry;
   if (kind === 'TABLE DATA') {

@@ -11,7 +11,7 @@ export type ImportReport = {
   rows: number;
   users: number;
   large_objects: number;
-  /** What was lost comes first. */
+  /** Lost parts stand before needless ones. */
   skipped: Skipped[];
   skipped_count: number;
   lost_count: number;

@@ -1,5 +1,5 @@
-// What a statement is about, read from the statement itself: pg_dump says it in comments, which edited dumps lack, and
-// those of Supabase's CLI. Good for reports and for what is left out, never for a decision about rights.
+// Finds the object that a statement is about in the statement itself. pg_dump names it in a comment, but edited dumps and those of
+// Supabase's CLI have no comments. The subject decides what is reported and what is left out, never a right.
 import { ownText } from './own-text.ts';
 import type { Heading } from './script.ts';
 
