@@ -17,14 +17,20 @@ export const textOf = (statements: readonly string[]) =>
 
 /** A transaction cannot use a value that it adds to an enum, so values are added before. Each part is one transaction. */
 function partsOf(statements: readonly string[]): string[][] {
-  const values = statements.filter(isNewValue);
-  const others = statements.filter((one) => !isNewValue(one));
-  const parts: string[][] = values.length > 0 && others.length > 0 ? [values, []] : [values];
+  const isOther = (statement: string) => !isNewValue(statement);
+  return [...inParts(statements.filter(isNewValue)), ...inParts(statements.filter(isOther))];
+}
+
+function inParts(statements: readonly string[]): string[][] {
+  const parts: string[][] = [];
   let count = 0;
-  for (const statement of others) {
+  for (const statement of statements) {
     const size = splitStatements(statement).length;
-    if (count + size > most) parts.push([]);
-    count = count + size > most ? size : count + size;
+    if (parts.length === 0 || count + size > most) {
+      parts.push([]);
+      count = 0;
+    }
+    count += size;
     parts.at(-1)?.push(statement);
   }
   return parts;

@@ -119,6 +119,12 @@ it('what --save writes, migrate up applies: to a new project, and not again to i
     `do $$ begin for n in 1..450 loop execute format('create table many_%s (id int primary key)', n); end loop; end $$`,
   );
   expect(saved('many').length).toBeGreaterThan(1);
+
+  // More values of an enum than one transaction takes.
+  sql(
+    `do $$ begin for n in 1..1100 loop execute format('alter type mood add value %L', 'value ' || n); end loop; end $$`,
+  );
+  expect(saved('values')).toHaveLength(2);
 });
 
 it('where other migrations are pending, a saved one is not noted as applied', { timeout: 120_000 }, () => {
