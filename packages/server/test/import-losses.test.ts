@@ -397,3 +397,27 @@ ALTER TABLE public.a ENABLE TRIGGER ALL;
     expect([job.status, job.result.tables]).toEqual(['done', 2]);
   });
 });
+
+it('a plain dump with a grant to a role of Supabase keeps its own schemas', async () => {
+  const dump = `CREATE SCHEMA storage;
+CREATE SCHEMA realtime;
+CREATE TABLE storage.objects (id int, bucket_id int);
+CREATE TABLE realtime.messages (id int);
+GRANT SELECT ON TABLE storage.objects TO supabase_admin;
+ALTER TABLE realtime.messages OWNER TO supabase_admin_of_ours;
+INSERT INTO storage.objects VALUES (1, 2);
+COPY realtime.messages (id) FROM stdin;
+1
+\\.
+GRANT SELECT ON TABLE storage.objects TO supabase_reader;
+`;
+  const { project, job } = await importDump(rowhouse, dump);
+  expect(job.result).toMatchObject({ tables: 2, rows: 2, lost_count: 1 });
+  expect(lostOf(job)).toEqual([expect.stringContaining('The role "supabase_reader" does not exist here.')]);
+  const { rows } = await run(
+    rowhouse,
+    project,
+    'select bucket_id, m.id from storage.objects, realtime.messages m',
+  );
+  expect(rows).toEqual([{ bucket_id: 2, id: 1 }]);
+});

@@ -8,6 +8,7 @@ import {
   needlessRows,
   sharedRoles,
   supabaseEventTriggers,
+  supabaseRoles,
   supabaseSchemas,
   supabaseTriggers,
 } from './platforms.ts';
@@ -28,15 +29,16 @@ export type Origin = Readonly<{
 /** Collects what is known about a dump, entry by entry. */
 export class OriginSearch {
   private readonly owners = new Map<string, number>();
-  private readonly schemas = new Set<string>();
   private readonly authTables = new Set<string>();
   private readonly expected = new Set<string>();
   private usesExtensions = false;
+  private hasExtensions = false;
   private isSupabase = false;
   private isRowhouse = false;
 
   note({ kind, schema, name, owner }: Entry): void {
-    if (kind === 'SCHEMA' && tellingSchemas.has(name)) this.schemas.add(name);
+    this.hasExtensions ||= kind === 'SCHEMA' && name === 'extensions';
+    this.isSupabase ||= isOfSupabaseService(schema ?? (kind === 'SCHEMA' ? name : null), owner);
     if (kind === 'TABLE' && schema === 'auth' && tellingTables.has(name)) this.authTables.add(name);
     if (owner === null || this.owners.size >= maxOwners) return;
     const weight = schema !== null && !ownSchemas.has(schema) ? 1 : 0;
@@ -63,26 +65,20 @@ export class OriginSearch {
   }
 
   result(): Origin {
-    const { owners, schemas, authTables } = this;
+    const { owners, authTables, isSupabase } = this;
     const [main] = [...owners].sort(([, one], [, other]) => other - one);
     const isRowhouse = this.isRowhouse || [...tellingTables].every((name) => authTables.has(name));
-    // A project may have schemas of these names.
-    const isSupabase =
-      this.isSupabase ||
-      [...owners.keys()].some((name) => name.startsWith('supabase_')) ||
-      (schemas.has('storage') && schemas.has('realtime'));
     return {
       mainOwner: main?.[0] ?? null,
       owners: new Set(owners.keys()),
       isRowhouse,
       isSupabase: isSupabase && !isRowhouse,
-      expects: this.usesExtensions && !isRowhouse && !schemas.has('extensions') ? [...this.expected] : null,
+      expects: this.usesExtensions && !isRowhouse && !this.hasExtensions ? [...this.expected] : null,
     };
   }
 }
 
 /** A dump can have hundreds of thousands of others. */
-const tellingSchemas: ReadonlySet<string> = new Set(['storage', 'realtime', 'extensions']);
 const tellingTables: ReadonlySet<string> = new Set(['users', 'passwords', 'attempts']);
 const telling = /auth|supabase|storage|realtime|extension|graphql/i;
 
@@ -95,18 +91,29 @@ export function isTelling(text: string, hasHeading: boolean): boolean {
 const maxOwners = 10_000;
 const newOwner = /\bowner\s{1,9}to\s{1,9}(?:"([^"]{1,128})"|(\w{1,63}))\s{0,9};?$/i;
 
-/** What only a database of Supabase has. A project may have schemas and tables of the same names. */
+/**
+ * What only a database of Supabase has. Any other may have schemas and tables of the same names, an extension that Supabase wrote, and
+ * grants to roles with such names: what was taken for Supabase's own would be left out.
+ */
 function isOfSupabase(text: string, subject: Entry | null): boolean {
   if (!subject) return false;
   const { kind, schema, name } = subject;
   const start = text.slice(0, 4_000);
   if (kind === 'PUBLICATION') return name === 'supabase_realtime';
-  if (kind === 'EXTENSION') return name === 'pg_graphql' || name === 'supabase_vault';
+  if (kind === 'EXTENSION') return name === 'supabase_vault';
   if (schema === 'auth' && name === 'users')
     return start.includes('encrypted_password') && start.includes('raw_user_meta_data');
-  if (schema === 'storage' && name === 'objects') return start.includes('bucket_id');
-  if (schema === 'storage' && name === 'buckets') return start.includes('file_size_limit');
-  return /^(?:alter|grant|revoke)\b/i.test(start) && /"?\bsupabase_\w+"?\s{0,9};?$/.test(start.slice(-200));
+  if (schema === 'storage' && name === 'objects')
+    return start.includes('bucket_id') && start.includes('last_accessed_at');
+  if (schema === 'storage' && name === 'buckets')
+    return start.includes('file_size_limit') && start.includes('allowed_mime_types');
+  return false;
+}
+
+/** An object in the schema of one of its services that belongs to the role of one. */
+function isOfSupabaseService(schema: string | null, owner: string | null): boolean {
+  if (schema === null || owner === null || !supabaseRoles.has(owner)) return false;
+  return schema === 'auth' || supabaseSchemas.has(schema);
 }
 
 const inExtensions = /\bextensions"?\s{0,9}\.|\bschema\s{1,9}"?extensions\b/i;

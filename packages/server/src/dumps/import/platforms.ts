@@ -99,6 +99,19 @@ const needlessExtensions: ReadonlySet<string> = new Set([
   'google_vacuum_mgmt',
 ]);
 
+/** Of its services. Other roles may have names like these. */
+export const supabaseRoles: ReadonlySet<string> = new Set([
+  'supabase_admin',
+  'supabase_auth_admin',
+  'supabase_etl_admin',
+  'supabase_functions_admin',
+  'supabase_privileged_role',
+  'supabase_read_only_user',
+  'supabase_realtime_admin',
+  'supabase_replication_admin',
+  'supabase_storage_admin',
+]);
+
 const platformRoles: ReadonlySet<string> = new Set([
   'postgres',
   'authenticator',
@@ -129,7 +142,7 @@ export const sharedRoles: ReadonlySet<string> = new Set(['authenticated', 'anon'
 
 /** A role of the service, which no project has. */
 export function isOfPlatform(role: string): boolean {
-  return platformRoles.has(role) || role.startsWith('supabase_');
+  return platformRoles.has(role) || supabaseRoles.has(role);
 }
 
 /** CREATE EXTENSION, or a comment on it. */
