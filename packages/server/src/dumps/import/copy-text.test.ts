@@ -46,6 +46,7 @@ describe('the head of a COPY', () => {
   it.each([
     ['COPY auth.users (id, email) FROM stdin;', { schema: 'auth', table: 'users', columns: ['id', 'email'] }],
     ['copy "auth"."users" ("id") from stdin;', { schema: 'auth', table: 'users', columns: ['id'] }],
+    ['copy auth . "users" (id) from stdin;', { schema: 'auth', table: 'users', columns: ['id'] }],
     ['COPY users (id) FROM stdin;', null],
     ['COPY (select 1) TO stdout;', null],
   ])('%s', (text, expected) => {

@@ -2,13 +2,14 @@
 // to PostgreSQL as they are.
 import { isUtf8 } from 'node:buffer';
 import { BrokenDump } from '../read/broken-dump.ts';
+import { ownText } from '../read/own-text.ts';
 import { findWords } from '../read/words.ts';
 
 export type CopyRow = ReadonlyMap<string, string | null>;
 
 /** A cheap look first: a dump can have hundreds of thousands of tables. */
 export function readAuthHead(text: string): { table: string; columns: string[] } | null {
-  if (!/^\s{0,100}copy\s{1,100}"?auth"?\./i.test(text)) return null;
+  if (!/^\s{0,100}copy\s{1,100}"?auth"?\s{0,100}\./i.test(text)) return null;
   const head = readCopyHead(text.trim());
   return head?.schema === 'auth' ? head : null;
 }
@@ -18,9 +19,9 @@ export function readCopyHead(text: string): { schema: string; table: string; col
   const words = findWords(text, 64 * 1024);
   const [copy, schema, table] = words;
   if (copy?.word !== 'copy' || !schema || !table || table.depth !== 0) return null;
-  if (text.slice(schema.end, table.start) !== '.') return null;
-  const columns = words.filter(({ depth }) => depth === 1).map(({ word }) => word);
-  return { schema: schema.word, table: table.word, columns };
+  if (text.slice(schema.end, table.start).trim() !== '.') return null;
+  const columns = words.filter(({ depth }) => depth === 1).map(({ word }) => ownText(word));
+  return { schema: schema.word, table: ownText(table.word), columns };
 }
 
 /** A user has at most 64 KB of data. */

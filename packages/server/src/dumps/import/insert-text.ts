@@ -1,5 +1,6 @@
 // Rows of INSERT … VALUES, as values: as in copy-text.ts, only for the users of a dump, whose every value is checked.
 import { BrokenDump } from '../read/broken-dump.ts';
+import { ownText } from '../read/own-text.ts';
 import { findWords } from '../read/words.ts';
 import type { CopyRow } from './copy-text.ts';
 
@@ -13,11 +14,11 @@ export function readAuthInsert(text: string): InsertHead | null {
   const [, , schema, table] = words;
   if (schema?.word !== 'auth' || !table || table.depth !== 0) return null;
   const values = words.find(({ word, isQuoted, depth }) => depth === 0 && !isQuoted && word === 'values');
-  if (!values) return { table: table.word, columns: null, valuesAt: -1 };
+  if (!values) return { table: ownText(table.word), columns: null, valuesAt: -1 };
   const columns = words
     .filter(({ depth, start }) => depth === 1 && start < values.start)
-    .map(({ word }) => word);
-  return { table: table.word, columns: columns.length > 0 ? columns : null, valuesAt: values.end };
+    .map(({ word }) => ownText(word));
+  return { table: ownText(table.word), columns: columns.length > 0 ? columns : null, valuesAt: values.end };
 }
 
 const maxHeadChars = 64 * 1024;
@@ -34,10 +35,10 @@ export function readAuthColumns(text: string): { table: string; columns: string[
   for (const { word, isQuoted, start, depth } of words.slice(at + 2)) {
     const isFirst =
       depth === 1 && (depthBefore === 0 || /,\s*$/.test(text.slice(Math.max(0, start - 50), start)));
-    if (isFirst && !(!isQuoted && tableWords.has(word))) columns.push(word);
+    if (isFirst && !(!isQuoted && tableWords.has(word))) columns.push(ownText(word));
     if (depth > 0) depthBefore = 1;
   }
-  return { table: table.word, columns };
+  return { table: ownText(table.word), columns };
 }
 
 const tableWords = new Set(['constraint', 'primary', 'unique', 'check', 'foreign', 'exclude', 'like']);

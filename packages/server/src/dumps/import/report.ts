@@ -4,6 +4,7 @@
 // loss could be complete.
 
 import type { ServerError } from '../../postgres/server-error.ts';
+import { ownText } from '../read/own-text.ts';
 
 export type Skipped = { entry: string; reason: string; lost: boolean };
 export type ImportReport = {
@@ -23,6 +24,9 @@ export type Weight = 'lost' | 'needless';
 const maxSkipped = 200;
 const maxChars = 300;
 const maxMissingUsers = 100_000;
+const maxReasons = 100;
+const otherReason = 'the user cannot be stored here';
+const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export class Reporting {
   tables = 0;
@@ -35,11 +39,18 @@ export class Reporting {
     { group: string; reason: string; weight: Weight; count: number }
   >();
   private readonly missingUsers = new Map<string, string>();
+  /** Each is kept once. */
+  private readonly missingReasons = new Map<string, string>();
   private readonly counts: Record<Weight, number> = { lost: 0, needless: 0 };
 
   /** `reason`: why the user was not stored. Foreign keys may refer to it. */
   noteMissingUser(id: string, reason: string): void {
-    if (this.missingUsers.size < maxMissingUsers) this.missingUsers.set(id, clip(reason));
+    // A foreign key to users has no other form.
+    if (!uuidForm.test(id) || this.missingUsers.size >= maxMissingUsers) return;
+    const why = clip(reason);
+    if (this.missingReasons.size < maxReasons && !this.missingReasons.has(why))
+      this.missingReasons.set(why, why);
+    this.missingUsers.set(ownText(id), this.missingReasons.get(why) ?? otherReason);
   }
 
   /** What a violated foreign key says, with the user that is missing. */
@@ -60,10 +71,12 @@ export class Reporting {
   /** Many entries with one reason are one line. */
   skipInGroup(group: string, reason: string, weight: Weight = 'lost', more = 1): void {
     this.counts[weight] += more;
-    const key = `${weight} ${group}`;
+    const name = group.length > maxChars ? clip(group) : group;
+    const key = `${weight} ${name}`;
     const found = this.groups.get(key);
     if (found) found.count += more;
-    else if (this.groups.size < maxSkipped) this.groups.set(key, { group, reason, weight, count: more });
+    else if (this.groups.size < maxSkipped)
+      this.groups.set(key, { group: ownText(name), reason: clip(reason), weight, count: more });
   }
 
   toReport(): ImportReport {
@@ -98,5 +111,5 @@ function clip(text: string): string {
     .slice(0, 4 * maxChars)
     .replace(/\s+/g, ' ')
     .trim();
-  return line.length > maxChars ? `${line.slice(0, maxChars)}…` : line;
+  return ownText(line.length > maxChars ? `${line.slice(0, maxChars)}…` : line);
 }

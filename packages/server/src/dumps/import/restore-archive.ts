@@ -31,7 +31,7 @@ const linesAtOnce = 1_000;
 export async function countEntries({ entries }: Archive, count: CountContents): Promise<void> {
   for (const entry of entries) {
     if (entry.kind !== 'BLOB METADATA') {
-      for await (const statement of splitStatements(entry.text)) count(statement);
+      for await (const { text } of splitStatements(entry.text)) count(text);
       continue;
     }
     let lines = 0;
@@ -113,7 +113,8 @@ async function restoreEntry(opened: OpenArchive, entry: ArchiveEntry, runner: Ru
     runner.skip(entry.text, entry, 'Grants on large objects are not taken over.');
     return;
   }
-  for await (const statement of splitStatements(entry.text)) await runner.statement(statement, entry);
+  for await (const { text, listedRows } of splitStatements(entry.text))
+    await runner.statement(text, entry, listedRows);
 }
 
 /** Of pg_dump 17 and newer: one entry for many, which lists their numbers. */

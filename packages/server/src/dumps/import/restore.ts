@@ -67,6 +67,8 @@ async function restore(options: Options): Promise<ImportReport> {
     await runner.flush();
     await commit(session);
     await runner.tryAgain();
+    // Others work in a project that has its tables already.
+    if (!isPart) await runner.reportRemovedRows();
     if (!origin.isRowhouse && !isPart)
       for (const statement of usualGrants('grant', 'to')) await session.run(statement);
     await session.run('reset all');
@@ -118,6 +120,7 @@ async function open({ file, maxUnpackedBytes, progress }: Options): Promise<Dump
     return { origin, authRows, restore: (runner) => restoreScript(file, runner, count, later) };
   }
   const archive = await readArchive(file);
+  if (archive.entries.length === 0) throw new BrokenDump('the dump has no entry');
   await countEntries(archive, contents);
   const opened = await openBlocks(file, archive, count);
   const search = new OriginSearch();

@@ -3,14 +3,20 @@ import { errors } from '../../errors.ts';
 import { isRaised, type ServerError } from '../../postgres/server-error.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
 import { findWords } from '../read/words.ts';
+import { CopyRows } from './copy-rows.ts';
+import { catchesErrors } from './do-block.ts';
 import type { ImportSession, Outcome } from './import-session.ts';
 import { type Entry, judge, labelOf, type Origin } from './origin.ts';
 import { isNeedlessExtension } from './platforms.ts';
+import { RemovedRows } from './removed-rows.ts';
 import type { Reporting, Weight } from './report.ts';
 import { Schemas } from './schemas.ts';
 import { SetAside } from './set-aside.ts';
 import { prepare } from './statements.ts';
 import { Triggers } from './triggers.ts';
+
+/** `listedRows`: as the reader of the dump counted them. */
+type Statement = { text: string; entry: Entry | null; listedRows: number | null };
 
 type Options = { session: ImportSession; origin: Origin; role: string; report: Reporting };
 
@@ -22,11 +28,12 @@ export class Runner {
   private readonly otherOwners = new Set<string>();
   private readonly failedTables = new Set<string>();
   /** INSERTs of a dump with --inserts: one round trip for each would be slow. */
-  private readonly waiting: { text: string; entry: Entry | null }[] = [];
+  private readonly waiting: Statement[] = [];
   private waitingChars = 0;
   private readonly setAside: SetAside;
   private readonly triggers: Triggers;
   private readonly schemas: Schemas;
+  private readonly removedRows: RemovedRows;
   private readonly failed: { text: string; entry: Entry | null; reason: string }[] = [];
   private failedChars = 0;
 
@@ -38,11 +45,13 @@ export class Runner {
     this.setAside = new SetAside(session, report);
     this.triggers = new Triggers(session);
     this.schemas = new Schemas(session, origin);
+    this.removedRows = new RemovedRows(session);
   }
 
   /** Before the first statement. */
-  begin(): Promise<void> {
-    return this.schemas.begin();
+  async begin(): Promise<void> {
+    await this.schemas.begin();
+    await this.removedRows.begin();
   }
 
   wouldRun(entry: Entry): boolean {
@@ -70,15 +79,15 @@ export class Runner {
     this.report.skip(`owner ${owner}`, "Everything belongs to the new project's role.", 'needless');
   }
 
-  async statement(text: string, entry: Entry | null): Promise<void> {
+  async statement(text: string, entry: Entry | null, listedRows: number | null = null): Promise<void> {
     if (isRow(text) && !this.session.isInTransaction) {
-      this.waiting.push({ text, entry });
+      this.waiting.push({ text, entry, listedRows });
       this.waitingChars += text.length;
       if (this.waiting.length >= maxWaiting || this.waitingChars > maxWaitingChars) await this.flush();
       return;
     }
     await this.flush();
-    await this.single(text, entry);
+    await this.single({ text, entry, listedRows });
   }
 
   /** Runs the INSERTs that wait: together, or one by one to find the one that fails. */
@@ -87,15 +96,30 @@ export class Runner {
     this.waitingChars = 0;
     if (waiting.length === 0) return;
     const tags = await this.session.runTogether(waiting.map(({ text }) => text));
-    if (tags) for (const tag of tags) this.countRows(tag);
-    else for (const { text, entry } of waiting) await this.single(text, entry);
+    for (const [index, statement] of waiting.entries()) {
+      if (tags) this.countRows(tags[index] ?? '', statement);
+      else await this.single(statement);
+    }
   }
 
-  private countRows(tag: string): void {
-    if (tag.startsWith('INSERT 0 ')) this.report.rows += Number(tag.slice(9));
+  /** What an INSERT lists has to be there. One that takes its rows from a query has to store something. */
+  private countRows(tag: string, { text, entry, listedRows }: Statement): void {
+    if (!tag.startsWith('INSERT 0 ')) return;
+    const stored = Number(tag.slice(9));
+    this.report.rows += stored;
+    this.compareRows(text, entry, stored, listedRows ?? 1);
   }
 
-  private async single(text: string, entry: Entry | null): Promise<void> {
+  /** `held`: by the dump; null: not known, which is not known to be good either. */
+  private compareRows(text: string, entry: Entry | null, stored: number, held: number | null): void {
+    if (held !== null && stored >= held) return;
+    const group = `rows of ${entry?.kind === 'TABLE DATA' ? tableOf(entry) : nameOf(text, entry)}`;
+    if (held === null) this.report.skipInGroup(group, 'How many rows the dump holds is not known.');
+    else this.report.skipInGroup(group, keptOut, 'lost', held - stored);
+  }
+
+  private async single(statement: Statement): Promise<void> {
+    const { text, entry } = statement;
     const prepared = prepare(text, this.origin, this.role);
     if ('skip' in prepared) {
       this.noteOwner(prepared.owner ?? null);
@@ -105,12 +129,18 @@ export class Runner {
     if (await this.triggers.take(text)) return;
     const first = await this.run(prepared.run);
     const outcome = first.error ? await this.runDifferently(prepared.run, entry, first) : first;
-    const { error, tag } = outcome;
-    if (error) this.takeError(text, entry, error);
-    else if (tag === 'CREATE TABLE') this.report.tables++;
+    if (outcome.error) this.takeError(text, entry, outcome.error);
+    else this.takeDone(outcome.tag, statement);
+  }
+
+  private takeDone(tag: string, statement: Statement): void {
+    const { text, entry } = statement;
+    this.removedRows.note(tag);
+    if (tag === 'CREATE TABLE') this.report.tables++;
     else if (tag === 'ROLLBACK')
       this.report.skip(text, 'The dump undoes what came before in its transaction.');
-    else this.countRows(tag);
+    else if (tag === 'DO' && catchesErrors(text)) this.skip(text, entry, caught);
+    else this.countRows(tag, statement);
   }
 
   /** With what a statement lacks: its schema, or an order in which its foreign keys hold. */
@@ -142,9 +172,15 @@ export class Runner {
       this.skip(text, entry, 'The table was not created.');
       return;
     }
-    const { error, tag } = await this.copyRows(text, entry, rows);
-    if (error) this.takeDataError(text, entry, error);
-    else this.report.rows += Number(/^COPY (\d+)$/.exec(tag)?.[1] ?? 0);
+    let sent = new CopyRows(text);
+    const { error, tag } = await this.copyRows(text, entry, () => {
+      sent = new CopyRows(text);
+      return sent.counted(rows());
+    });
+    if (error) return this.takeDataError(text, entry, error);
+    const stored = Number(/^COPY (\d+)$/.exec(tag)?.[1] ?? 0);
+    this.report.rows += stored;
+    this.compareRows(text, entry, stored, sent.held);
   }
 
   /** If the table rejects them: again, without its check constraints. */
@@ -173,12 +209,18 @@ export class Runner {
     await this.setAside.validate();
     for (const { text, entry, reason } of this.failed.splice(0)) {
       const prepared = prepare(text, this.origin, this.role);
-      const { error } = 'run' in prepared ? await this.run(prepared.run) : { error: null };
-      if (!error || !('run' in prepared)) continue;
-      if (error.state === sqlstate.foreignKeyViolation && !isRaised(error))
+      if ('skip' in prepared) continue;
+      const { error, tag } = await this.run(prepared.run);
+      if (!error) this.takeDone(tag, { text, entry, listedRows: null });
+      else if (error.state === sqlstate.foreignKeyViolation && !isRaised(error))
         await this.keepForNewRows(prepared.run, entry, error);
       else this.skip(text, entry, reason);
     }
+  }
+
+  /** After everything else. */
+  reportRemovedRows(): Promise<void> {
+    return this.removedRows.report(this.report);
   }
 
   /** A foreign key that rows of the dump violate. */
@@ -227,6 +269,9 @@ export class Runner {
   }
 }
 
+const keptOut =
+  'The table took fewer rows than the dump holds: a trigger, a rule or a condition of the dump kept them out.';
+const caught = 'It catches errors itself, so nobody knows what it left out.';
 const maxFailed = 1_000;
 const maxFailedChars = 4 * 1024 * 1024;
 const maxWaiting = 200;
@@ -245,6 +290,8 @@ function nameOf(text: string, entry: Entry | null): string {
 }
 
 const hasRows = /^insert\b|^copy\b[\s\S]*\bfrom\s+stdin\b/i;
+
+const tableOf = ({ schema, name }: Entry) => (schema === null ? name : `${schema}.${name}`);
 
 function keyOf({ schema, name }: Entry): string {
   return `${schema}.${name}`;

@@ -25,6 +25,11 @@ const roleForm = /^[\w.:-]{1,64}$/;
 const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const timeForm = /^\d{4,6}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?[+-]\d\d(:\d\d){0,2}$/;
 
+/** The tables of schema auth whose rows are taken over. */
+export function isOfUsers(table: string): boolean {
+  return table === 'users' || table === 'passwords' || table === 'settings';
+}
+
 /** Users first: their passwords refer to them. */
 export async function importUsers(
   session: ImportSession,

@@ -18,9 +18,9 @@ async function read(text: string | Buffer, size = 1_000_000) {
   return found;
 }
 
-async function all(statements: AsyncIterable<string>): Promise<string[]> {
+async function all(statements: AsyncIterable<{ text: string }>): Promise<string[]> {
   const found: string[] = [];
-  for await (const statement of statements) found.push(statement);
+  for await (const { text } of statements) found.push(text);
   return found;
 }
 
@@ -56,8 +56,12 @@ describe('statements', () => {
       "SET standard_conforming_strings = off;select '\\';';x;",
       ['SET standard_conforming_strings = off;', "select '\\';';", 'x;'],
     ],
-    ['known commands of psql', '\\restrict aB1\n\\connect x\nselect 1;\n\\unrestrict aB1\n', ['select 1;']],
-    ['another command of psql', '\\! id\nselect 1;', ['refused \\! id', 'select 1;']],
+    ['known commands of psql', '\\restrict aB1\nselect 1;\n\\unrestrict aB1\n', ['select 1;']],
+    [
+      'other commands of psql',
+      '\\connect x\n\\! id\nselect 1;',
+      ['refused \\connect x', 'refused \\! id', 'select 1;'],
+    ],
     [
       'a command inside of a statement',
       'select 1 \\g |id\n;select 2;',
@@ -161,6 +165,29 @@ describe('a script', () => {
     expect(await act()).toEqual([]);
     isOver = true;
     expect(turns).toBeGreaterThan(250);
+  });
+
+  it.each([
+    ['insert into t values (1);', 1],
+    ['INSERT INTO "values" (a, b) VALUES (1, (2)), (f(1, 2), \'), (\');', 2],
+    ["insert into t values (E'\\'), ('), ($$), ($$), /* ), ( */ (2) -- ), (\n, (3)", 4],
+    ['insert into public.t as x (a) overriding system value values (1),(2) on conflict (a) do nothing;', 2],
+    ['insert into t values (1), (2) returning (a);', 2],
+    ['insert into t default values;', 1],
+    ['insert into t (a) select * from (values (1), (2)) as x (a);', null],
+    ['insert into t select 1 union all values (2), (3);', null],
+    ['insert into t values (1), (2) limit 1;', null],
+    ['with x as (values (1)) insert into t select * from x;', null],
+    ['create table values (a int);', null],
+  ])('count the rows of %s', async (text, rows) => {
+    for (const size of [1, 2, 7, 1_000_000]) {
+      const found: unknown[] = [];
+      const script = `select 1;\n${text.replace(/;?$/, ';')}\nselect (2), (3);`;
+      for await (const { listedRows } of readScript(dumpInMemory(Buffer.from(script)), size))
+        found.push(listedRows);
+      expect(found).toEqual([null, rows, null]);
+    }
+    for await (const { listedRows } of splitStatements(text)) expect(listedRows).toBe(rows);
   });
 
   it('loses no statement to a byte order mark', async () => {

@@ -25,6 +25,8 @@ export type ScriptItem = Readonly<{
   text: string;
   /** Why it cannot run: a command for psql, not SQL. */
   refused: string | null;
+  /** How many rows an INSERT lists; null: it takes them from a query, or it is another statement. */
+  listedRows: number | null;
   /** Where the rows of a COPY begin. */
   rowsAt: number | null;
   /** Where the statement begins, and where the reader is. */
@@ -71,12 +73,14 @@ export async function* readScript(file: DumpFile, windowBytes = usualBytes): Asy
     const text = scan.hasBegun || isCommand ? textOf(input.bytes.subarray(start, end)) : '';
     marks.note(input.bytes.subarray(0, scan.hasBegun || isCommand ? start : end));
     const from = input.at + start;
+    const { listedRows } = scan;
     input.skip(end);
     scan.restart();
     const item = {
       heading,
       text,
       refused: isCommand ? psqlCommand : refused,
+      listedRows,
       rowsAt: null,
       from,
       at: input.at,
@@ -176,14 +180,17 @@ class Input {
 }
 
 /** The statements of a text that is in memory, without the comments before them. The last may lack its semicolon. */
-export async function* splitStatements(text: string): AsyncGenerator<string> {
+export async function* splitStatements(
+  text: string,
+): AsyncGenerator<Pick<ScriptItem, 'text' | 'listedRows'>> {
   const scan = new StatementEnd();
   let bytes = Buffer.from(text);
   for (let turn = 1; ; turn++) {
     if (turn % statementsAtOnce === 0) await nextTurn();
     const found = scan.find(bytes, true);
     const end = found.kind === 'end' ? found.at : bytes.length;
-    if (scan.hasBegun) yield bytes.toString('utf8', scan.beginsAt, end).trim();
+    const { listedRows } = scan;
+    if (scan.hasBegun) yield { text: bytes.toString('utf8', scan.beginsAt, end).trim(), listedRows };
     if (found.kind !== 'end') return;
     bytes = bytes.subarray(end);
     scan.restart();
@@ -240,7 +247,7 @@ function textOf(bytes: Buffer): string {
 
 const psqlCommand = 'A command for psql, not SQL.';
 /** Written by pg_dump; none of them has a meaning here. */
-const harmless = /^\\(?:restrict [A-Za-z0-9]+|unrestrict [A-Za-z0-9]+|connect .*|encoding '?UTF-?8'?)$/i;
+const harmless = /^\\(?:restrict [A-Za-z0-9]+|unrestrict [A-Za-z0-9]+|encoding '?UTF-?8'?)$/i;
 
 function isHarmless(command: string): boolean {
   return harmless.test(command);

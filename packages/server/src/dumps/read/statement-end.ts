@@ -23,6 +23,8 @@ export class StatementEnd {
   beginsAt = 0;
   /** Whether '…' ends at a quote behind a backslash. */
   standardStrings = true;
+  /** How many rows an INSERT lists behind VALUES. null: none, or it is another statement. */
+  listedRows: number | null = null;
   private mode: Mode = 'plain';
   private at = 0;
   private tag: Buffer = Buffer.alloc(0);
@@ -33,11 +35,13 @@ export class StatementEnd {
   /** The first letters of the first words, as far as they are among those that begin CREATE FUNCTION. */
   private first = '';
   private isFunction = false;
+  private insert: 'none' | 'head' | 'default' | 'values' | 'end' = 'none';
 
   /** For the next statement, which begins at the start of the bytes. */
   restart(): void {
     Object.assign(this, { hasBegun: false, beginsAt: 0, mode: 'plain', at: 0, parens: 0, beginDepth: 0 });
     Object.assign(this, { words: 0, first: '', isFunction: false, blockDepth: 0 });
+    Object.assign(this, { insert: 'none', listedRows: null });
   }
 
   /** Not inside of quotes or a comment that has to be closed. */
@@ -182,7 +186,7 @@ export class StatementEnd {
         continue;
       }
       this.at++;
-      if (byte === 40) this.parens++;
+      if (byte === 40) this.open();
       else if (byte === 41) this.parens = Math.max(0, this.parens - 1);
       else if (byte === 59 && this.parens === 0 && this.beginDepth === 0) return { kind: 'end', at: this.at };
     }
@@ -204,18 +208,38 @@ export class StatementEnd {
     this.at = end;
     if (end - start === 1 && (bytes[start] === 69 || bytes[start] === 101) && bytes[end] === 39)
       return this.enter('escaped', 1);
-    // Words matter at the beginning, and in functions.
-    if (this.words < 4 || this.isFunction)
+    // Words matter at the beginning, in functions, and between the parts of an INSERT.
+    if (this.words < 4 || this.isFunction || (this.parens === 0 && this.insert !== 'none'))
       this.noteWord(end - start <= 9 ? bytes.toString('latin1', start, end).toLowerCase() : '');
     return true;
   }
 
+  private open(): void {
+    if (this.parens++ === 0 && this.insert === 'values') this.listedRows = (this.listedRows ?? 0) + 1;
+  }
+
+  /** A word outside of parentheses: there is none in a list of rows. */
+  private noteOfInsert(word: string): void {
+    if (this.insert === 'values') {
+      // Behind VALUES … UNION, LIMIT and the like, the list is part of a query.
+      if (!behindRows.has(word)) this.listedRows = null;
+      this.insert = 'end';
+    } else if (word === 'values' && this.insert !== 'end') {
+      if (this.insert === 'default') this.listedRows = 1;
+      this.insert = this.insert === 'default' ? 'end' : 'values';
+    } else if (this.insert !== 'end') {
+      this.insert = word === 'default' ? 'default' : beginsQuery.has(word) ? 'end' : 'head';
+    }
+  }
+
   private noteWord(word: string): void {
+    if (this.words === 0 && word === 'insert') this.insert = 'head';
     if (this.words < 4) {
       this.first += leading.has(word) ? word[0] : '-';
       this.isFunction = /^c(?:[fp]|or[fp])/.test(this.first);
     }
     this.words++;
+    if (this.parens === 0 && this.insert !== 'none') this.noteOfInsert(word);
     if (this.parens > 0 || !this.isFunction) return;
     if (word === 'begin') this.beginDepth++;
     else if (word === 'case' && this.beginDepth > 0) this.beginDepth++;
@@ -243,6 +267,8 @@ export class StatementEnd {
 }
 
 const leading = new Set(['create', 'function', 'procedure', 'or', 'replace']);
+const beginsQuery = new Set(['select', 'with', 'table']);
+const behindRows = new Set(['on', 'returning']);
 
 function isBlank(byte: number): boolean {
   return byte === 32 || (byte >= 9 && byte <= 13);
