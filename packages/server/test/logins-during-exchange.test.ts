@@ -76,8 +76,9 @@ it.each(['through the proxy', 'without it'])(
     const at = way === 'without it' ? { host, port } : { host: '127.0.0.1', port: proxy.port };
     const projects = [one, other].map(({ id }) => ({ id, passwordVersion: 1 })) as [never, never];
     const holder = openDatabase(server.address, { max: 1 });
+    const others = openDatabase(server.address, { max: 2 });
     try {
-      const { exchange, logins } = await holder.transaction(async (transaction) => {
+      const { exchange, logins, statements } = await holder.transaction(async (transaction) => {
         // The exchange waits for this lock, and has one database renamed by then.
         await transaction.query(sql`comment on database ${sql.id(databaseOf(other.id))} is 'held'`);
         const exchanging = swapDatabases(server, ...projects);
@@ -91,14 +92,23 @@ it.each(['through the proxy', 'without it'])(
             (error) => error.code,
           );
         });
+        const name = sql.id(databaseOf(one.id));
+        const waiting = [
+          sql`alter database ${name} set statement_timeout = '1h'`,
+          sql`comment on database ${name} is 'waited'`,
+        ].map((statement) => others.query(statement));
+        for (const statement of waiting) statement.catch(() => {});
         await sleep(400);
-        return { exchange: exchanging, logins: begun };
+        return { exchange: exchanging, logins: begun, statements: waiting };
       });
       await exchange;
       const expected = way === 'without it' ? '57P01' : expect.stringMatching(/57P0[13]/);
       expect(await Promise.all(logins)).toEqual([expected, expected, expected]);
+      // What else waits for the end of an exchange is no login, and goes on.
+      for (const statement of statements) await statement;
     } finally {
       await holder.end();
+      await others.end();
     }
   },
 );

@@ -43,13 +43,17 @@ export async function swapDatabases(server: Server, one: Project, other: Project
 
 /**
  * A login that waited fails with "database does not exist", which a client takes for lasting. Ended before, it gets 57P01, and the
- * client connects again.
+ * client connects again. Only logins: they wait for this mode of the lock, and their session has not begun. Before PostgreSQL 18,
+ * pg_stat_activity lists it only then. What else waits, such as ALTER DATABASE of the service itself, finds its database afterwards.
  */
 async function endWaitingLogins(transaction: Queryable, projects: readonly Project[]): Promise<void> {
   await transaction.query(sql`
     select pg_terminate_backend(locks.pid)
     from pg_locks as locks join pg_database as databases on databases.oid = locks.objid
+      left join pg_stat_activity as session on session.pid = locks.pid
     where locks.locktype = 'object' and locks.classid = 'pg_database'::regclass and not locks.granted
+      and locks.mode = 'RowExclusiveLock'
+      and (session.pid is null or session.backend_type = 'client backend' and session.state = 'starting')
       and databases.datname = any (${projects.map(({ id }) => databaseOf(id))}::name[])`);
 }
 
