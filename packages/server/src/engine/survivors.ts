@@ -50,11 +50,13 @@ export function openSurvivors(first: Server, own: OwnPostgres | undefined, log: 
   const isThere = (survivor: Survivor) => !stopping.signal.aborted && known.has(survivor);
 
   const restart = async (cluster: string, survivor: Survivor): Promise<void> => {
+    if (inspectPidFile(cluster)?.kind !== 'ours') return;
+    await first.maintenance.query(sql`checkpoint`, checkpointMs).catch(() => {});
+    // Only now is it certain: the checkpoint can take a minute.
+    const postmaster = inspectPidFile(cluster);
+    if (postmaster?.kind !== 'ours' || !isThere(survivor) || !isBackend(cluster, survivor.pid)) return;
     const details = { project: survivor.projectId, backend: survivor.pid };
     log.error(details, 'PostgreSQL restarts now, because nothing else ends a statement of this project');
-    await first.maintenance.query(sql`checkpoint`, checkpointMs).catch(() => {});
-    const postmaster = inspectPidFile(cluster);
-    if (postmaster?.kind !== 'ours' || !isThere(survivor)) return;
     process.kill(postmaster.pid, 'SIGINT');
     await sleep(fastShutdownMs);
     endProjectBackends(cluster, postmaster.pid);
