@@ -122,6 +122,22 @@ for (const [way, change] of Object.entries(ways)) {
         expect(body).toMatchObject({ ok: true, rows: [{ m: 'high' }] });
     });
 
+    it.skipIf(way === 'a direct session').each([
+      ['create table', 'as select 1 as a'],
+      ['select 1 as a into', ''],
+      ['create materialized view', 'as select 1 as a'],
+      ['explain analyze create table', 'as select 1 as a'],
+    ])('a call is the cast that it has become by %s … %s', async (first, last) => {
+      // The type of arrays of the new table is called like the function, and its tag says only how many rows were selected.
+      const table = `called_${++count}`;
+      await inQueries(`create function _${table}(text) returns text language sql as 'select $1'`);
+      const query = `select _${table}('x') as v`;
+      await warm(query, []);
+      await change(`${first} ${table} ${last}`);
+      for (const { status, body } of await several(query, []))
+        expect([status, body.error?.sql.state]).toEqual([422, '22P02']);
+    });
+
     it('a real error is the one that a new connection would get, and is not hidden by a repetition', async () => {
       const table = `gone_${++count}`;
       await inQueries(`create table ${table} (id int primary key, v text)`);

@@ -1,8 +1,10 @@
 // What the tag of a completed command says about the tables of its database.
 
-/** Commands that leave all definitions as they are. Any other may change some, and so may a command that is not known yet. */
+/**
+ * Commands that leave all definitions as they are. Any other may change some, and so may a command that is not known yet. SELECT is
+ * also what CREATE TABLE AS, SELECT INTO and CREATE MATERIALIZED VIEW report, and EXPLAIN ANALYZE runs them.
+ */
 const harmless = new Set([
-  'SELECT',
   'INSERT',
   'UPDATE',
   'DELETE',
@@ -11,7 +13,6 @@ const harmless = new Set([
   'FETCH',
   'MOVE',
   'SHOW',
-  'EXPLAIN',
 
   'DECLARE CURSOR',
   'CLOSE CURSOR',
@@ -46,7 +47,7 @@ const harmless = new Set([
   'REFRESH MATERIALIZED VIEW',
 ]);
 
-/** `tag`: as PostgreSQL sends it, with the number of rows. SELECT says nothing about what a function did. */
+/** `tag`: as PostgreSQL sends it, with the number of rows. It says nothing about what a function or a trigger did. */
 export function mayChangeDefinitions(tag: string): boolean {
   return !harmless.has(tag.replace(/( \d+)+$/, ''));
 }
