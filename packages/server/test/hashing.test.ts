@@ -2,7 +2,7 @@
 import { pbkdf2Sync } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Hashing, openHashing, type Reservation } from '../src/users/hashing.ts';
+import { type Hashing, openHashing, placesPerSlot, type Reservation } from '../src/users/hashing.ts';
 import { formatHash, parseHash } from '../src/users/passwords.ts';
 import { until } from './helpers.ts';
 import { hashProcessesOf, isRunning } from './process.ts';
@@ -208,21 +208,27 @@ describe('hashing passwords', () => {
 });
 
 describe('places in the hashing queue', () => {
-  it('are eight per slot besides the running ones; then comes 429 with Retry-After', async () => {
+  it('are as many as have their turn before they give up, for each slot', () => {
+    // The usual number, one and a half, five and fifty times as many.
+    expect([600_000, 900_000, 3_000_000, 10_000_000].map(placesPerSlot)).toEqual([12, 8, 2, 1]);
+    expect([100, 100_000].map(placesPerSlot)).toEqual([12, 12]);
+  });
+
+  it('are twelve per slot besides the running ones; then comes 429 with Retry-After', async () => {
     const hashing = await openStill(2);
-    const places = many(hashing, 'a', 16);
+    const places = many(hashing, 'a', 24);
     expect(() => hashing.reserve('a')).toThrow(expect.objectContaining(refusal));
     const hashes = places.map((place) => place.hash('password'));
-    expect(hashing.counts()).toEqual({ running: 2, waiting: 14 });
+    expect(hashing.counts()).toEqual({ running: 2, waiting: 22 });
     const two = many(hashing, 'a', 2);
     expect(() => hashing.reserve('a')).toThrow(expect.objectContaining(refusal));
     hashing.goOn();
-    expect(new Set(await Promise.all(hashes)).size).toBe(16);
+    expect(new Set(await Promise.all(hashes)).size).toBe(24);
     expect(hashing.counts()).toEqual({ running: 0, waiting: 0 });
     // Only what is given back is free again.
     expect(() => hashing.reserve('a')).toThrow(expect.objectContaining(refusal));
     for (const place of [...places, ...two, ...places]) place.release();
-    for (const place of many(hashing, 'a', 16)) place.release();
+    for (const place of many(hashing, 'a', 24)) place.release();
   });
 
   it('wait at most five seconds for a slot', async () => {
@@ -277,8 +283,8 @@ describe('places in the hashing queue', () => {
 
   it('of the project with the most are dropped, newest first, to admit another project', async () => {
     const hashing = await openStill(1);
-    const flood = many(hashing, 'flood', 8).map((place) => follow(place.hash('password')));
-    expect(hashing.counts()).toEqual({ running: 1, waiting: 7 });
+    const flood = many(hashing, 'flood', 12).map((place) => follow(place.hash('password')));
+    expect(hashing.counts()).toEqual({ running: 1, waiting: 11 });
     const late = hashing.reserve('flood');
     expect(() => hashing.reserve('flood')).toThrow(expect.objectContaining(refusal));
 
@@ -289,35 +295,35 @@ describe('places in the hashing queue', () => {
     // The next one waits: it is told at once.
     const other = hashing.reserve('other');
     await settled();
-    expect(flood.map(({ outcome }) => outcome)).toEqual([...Array(7).fill('pending'), 'overloaded']);
-    expect(hashing.counts()).toEqual({ running: 1, waiting: 6 });
+    expect(flood.map(({ outcome }) => outcome)).toEqual([...Array(11).fill('pending'), 'overloaded']);
+    expect(hashing.counts()).toEqual({ running: 1, waiting: 10 });
 
     hashing.goOn();
     expect(await calm.hash('password')).toContain('$pbkdf2');
     expect(await other.hash('password')).toContain('$pbkdf2');
-    await Promise.all(flood.slice(0, 7).map(({ promise }) => promise));
+    await Promise.all(flood.slice(0, 11).map(({ promise }) => promise));
   });
 
   it('are given to other projects until all have equally many', async () => {
     const hashing = await openStill(1);
-    many(hashing, 'a', 8);
-    const b = many(hashing, 'b', 4);
+    many(hashing, 'a', 12);
+    const b = many(hashing, 'b', 6);
     for (const projectId of ['a', 'b'])
       expect(() => hashing.reserve(projectId)).toThrow(expect.objectContaining(refusal));
-    const c = many(hashing, 'c', 2);
+    const c = many(hashing, 'c', 4);
     for (const projectId of ['a', 'b', 'c'])
       expect(() => hashing.reserve(projectId)).toThrow(expect.objectContaining(refusal));
     // Those who held fewest when they came are all still there.
     for (const place of c) follow(place.hash('password'));
     follow((b[0] as Reservation).hash('password'));
-    expect(hashing.counts()).toEqual({ running: 1, waiting: 2 });
+    expect(hashing.counts()).toEqual({ running: 1, waiting: 4 });
     hashing.goOn();
   });
 
   it('of projects with locked users do not keep other projects out for long', async () => {
     const hashing = open(1);
     // One each: nobody is greedy. None of them ever gets as far as its password.
-    const stuck = Array.from({ length: 8 }, (_, n) => hashing.reserve(`locked ${n}`));
+    const stuck = Array.from({ length: 12 }, (_, n) => hashing.reserve(`locked ${n}`));
     expect(() => hashing.reserve('other')).toThrow(expect.objectContaining(refusal));
     const place = await until('there is room', async () => {
       try {
@@ -329,14 +335,14 @@ describe('places in the hashing queue', () => {
     expect(await place.hash('password')).toMatch(/^\$pbkdf2/);
     for (const one of [...stuck, place]) one.release();
     // With many of its own a project still keeps itself out.
-    many(hashing, 'locked', 8);
+    many(hashing, 'locked', 12);
     await new Promise((resolve) => setTimeout(resolve, 500));
     expect(() => hashing.reserve('locked')).toThrow(expect.objectContaining(refusal));
   });
 
   it('are not taken from a hash that has begun', async () => {
     const hashing = await openStill(1);
-    const places = many(hashing, 'flood', 8);
+    const places = many(hashing, 'flood', 12);
     const first = places[0]?.hash('password');
     // Beside the one that hashes.
     places.push(hashing.reserve('flood'));
@@ -345,7 +351,7 @@ describe('places in the hashing queue', () => {
     const kept = await Promise.all(hashes);
     process.kill(hashing.pid, 'SIGSTOP');
     const verified = places.map((place, n) => place.verify('password', kept[n] ?? null));
-    expect(hashing.counts()).toEqual({ running: 1, waiting: 8 });
+    expect(hashing.counts()).toEqual({ running: 1, waiting: 12 });
     expect(() => hashing.reserve('calm')).toThrow(expect.objectContaining(refusal));
     hashing.goOn();
     for (const outcome of await Promise.all(verified)) expect(outcome).toMatchObject({ matches: true });
@@ -361,7 +367,7 @@ describe('places in the hashing queue', () => {
     await settled();
     expect(waiting.outcome).toBe('unavailable');
     expect(hashing.counts()).toEqual({ running: 1, waiting: 0 });
-    expect(many(hashing, 'a', 8).length).toBe(8);
+    expect(many(hashing, 'a', 12).length).toBe(12);
     hashing.goOn();
     expect(parseHash(await hash)).not.toBeNull();
     await expect(hashes.hash('password')).rejects.toThrow('given back');

@@ -1,4 +1,4 @@
-// The queue for password hashing. A hash takes a quarter of a second of a core, so slots (hashes that run at once) and
+// The queue for password hashing. A hash takes about a fifth of a second of a core, so slots (hashes that run at once) and
 // reservations (requests that may wait for a slot) are limited and shared fairly among accounts, and among their projects: a
 // flood of sign-ins in one project is refused before it costs anything, blocks no other project and leaves half of the cores to
 // queries. The process that hashes has the usual priority, above PostgreSQL's: at the lowest one, six heavy statements of another
@@ -69,9 +69,13 @@ type Entry = {
   ownAhead: number;
 };
 
-/** In addition to those that are hashing. */
-const reservationsPerSlot = 8;
+/** Then whoever still waits for a slot gives up. */
 const waitMs = 5_000;
+/** Measured on one core. Where other work keeps all cores busy, a hash may take up to twice as long. */
+const [iterationsPerMs, slowdown] = [3_000, 2];
+const mostPerSlot = 12;
+/** So many of the same account that wait ahead of one, for each slot, are why it is late. */
+const ownAheadPerSlot = 2;
 /**
  * From the reservation to the end of the last hash. Nothing is written before, and with what follows this is less than a request may
  * take: a caller who waited in vain knows that nothing was changed.
@@ -90,6 +94,7 @@ export function openHashing({
   onError,
 }: Options): Hashing {
   const child = keepHashChild({ slots, onError });
+  const places = slots * placesPerSlot(iterations);
   /** In order of arrival. */
   const reservations = new Set<Entry>();
   /** Those that wait for a slot. */
@@ -156,7 +161,7 @@ export function openHashing({
 
   /** A flood of its own account was in its way, or the service is slow. */
   const whyLate = ({ ownAhead }: Entry): Error =>
-    ownAhead >= (slots * reservationsPerSlot) / 4
+    ownAhead >= slots * ownAheadPerSlot
       ? busy('Too many sign-ups and sign-ins are ahead of this one.')
       : tooSlow();
 
@@ -186,7 +191,7 @@ export function openHashing({
       const isStuck = !entry.waiting && entry.idleFrom < stuckBefore;
       if (!entry.isHashing && (!isStuck || entry.projectId === projectId)) idle++;
     }
-    return idle >= reservationsPerSlot * slots;
+    return idle >= places;
   };
 
   /**
@@ -285,6 +290,15 @@ function newestOfLargest(
     newest = entry;
   }
   return newest;
+}
+
+/**
+ * Reservations in addition to those that are hashing: as many as have their turn before they give up. More would wait in vain, and
+ * those of a flood for nothing. With fewer iterations than usual, no more are needed.
+ */
+export function placesPerSlot(iterations: number): number {
+  const hashMs = (iterations / iterationsPerMs) * slowdown;
+  return Math.max(1, Math.min(mostPerSlot, Math.floor(waitMs / hashMs)));
 }
 
 export function slotsFor(cores: number): number {
