@@ -12,7 +12,7 @@ import type { BranchDeps } from './branches/deps.ts';
 import { openInTurn, waitForTurn } from './branches/in-turn.ts';
 import { swap } from './branches/swap.ts';
 import { followChanges } from './control/changes.ts';
-import { type Control, openControl } from './control/control.ts';
+import { openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
 import { type ExportLimits, openExports } from './dumps/export.ts';
 import { type ImportOptions, openImports } from './dumps/import/import.ts';
@@ -20,8 +20,7 @@ import type { ProgramEnvironment } from './dumps/native.ts';
 import { openBackendPriority } from './engine/backend-priority.ts';
 import { openDiskWatch } from './engine/disk.ts';
 import { clusterFolderOf } from './engine/embedded.ts';
-import { EngineError } from './engine/engine-error.ts';
-import { masterKeyCheck } from './engine/master-key.ts';
+import { checkMasterKey } from './engine/master-key-fit.ts';
 import { openServer, registerFirst, type Server } from './engine/servers.ts';
 import { type OwnPostgres, openSurvivors } from './engine/survivors.ts';
 import { openTerminations } from './engine/terminations.ts';
@@ -56,6 +55,7 @@ import { openDistrustedTables } from './query/distrusted-tables.ts';
 import { stopSession } from './query/exchange/statement-deadline.ts';
 import { openInsertBounds } from './query/insert-bounds.ts';
 import { ask } from './query/look-up.ts';
+import { type Connections, poolLimitsOf } from './query/sessions/pool-limits.ts';
 import { openProjectSessions } from './query/sessions/project-sessions.ts';
 import { countTraces } from './query/sessions/session-audit.ts';
 import { openStatementProfiles } from './query/sessions/statement-profiles.ts';
@@ -99,8 +99,7 @@ type Options = {
   /** Whether this process may do the background work. */
   background: boolean;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number; auditDays?: number };
-  /** `processes`: how many share the connections of a server. */
-  connections: { budget: number; kept?: number; share: number; processes?: number };
+  connections: Connections;
   users: { passwordIterations: number; hashingSlots?: number; delivery: DeliveryConfig };
   exports?: { programs?: ProgramEnvironment; limits?: ExportLimits };
   imports: ImportOptions;
@@ -117,9 +116,6 @@ type Options = {
   now?: () => number;
   log: Logger;
 };
-
-/** How many statements may wait for a connection, how long, and when an idle connection is closed. */
-const poolDefaults = { waiting: 2_000, waitMs: 5_000, idleMs: 600_000 };
 
 /** The control database must have been prepared (prepareControl). */
 export async function openService(options: Options): Promise<Service> {
@@ -160,16 +156,8 @@ export async function openService(options: Options): Promise<Service> {
     ...options.exports,
   });
   const parser = startParser();
-  const { budget, kept: keptOpen = budget, share, processes = 1 } = options.connections;
-  const limitsOf = (serverId: number) => {
-    const row = servers.members().find((member) => member.row.id === serverId)?.row;
-    const own = Math.floor((row?.capacityConnections ?? Number.POSITIVE_INFINITY) / processes);
-    const [used, open] = [budget, keptOpen].map((most) => Math.max(1, Math.min(most, own))) as [
-      number,
-      number,
-    ];
-    return { budget: used, maxOpen: open, share, ...poolDefaults };
-  };
+  const { budget, share, processes = 1 } = options.connections;
+  const limitsOf = poolLimitsOf(servers, options.connections);
   const survivors = openSurvivors(server, options.embedded, log);
   const terminations = openTerminations(servers, survivors);
   const traces = countTraces();
@@ -392,14 +380,4 @@ export async function openService(options: Options): Promise<Service> {
       await control.end();
     },
   };
-}
-
-/** The start has compared the key already; of two that start at once on a new server, this refuses the second key. */
-async function checkMasterKey(control: Control, masterKey: Buffer): Promise<void> {
-  const check = masterKeyCheck(masterKey);
-  if ((await keepSetting(control, 'master_key_check', check)) !== check) {
-    throw new EngineError('The master key is not the one with which these projects were created.', {
-      hint: 'Set ROWHOUSE_MASTER_KEY to the right key, or restore it: rowhouse master-key import <file>.',
-    });
-  }
 }

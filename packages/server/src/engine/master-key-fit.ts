@@ -4,7 +4,8 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Config } from '../config.ts';
-import { peekSetting } from '../control/settings.ts';
+import type { Control } from '../control/control.ts';
+import { keepSetting, peekSetting } from '../control/settings.ts';
 import { RowhouseError } from '../errors.ts';
 import type { Address } from '../postgres/database.ts';
 import { clusterFolderOf, embeddedAddress, holdsData } from './embedded.ts';
@@ -33,6 +34,16 @@ export async function openMasterKey(given: Given): Promise<Buffer> {
   const inspection = inspectMasterKey(given, await findEvidence(given));
   if (inspection.state === 'refused') throw inspection.error;
   return inspection.state === 'none' ? makeMasterKey(given.dataFolder) : inspection.key;
+}
+
+/** The start has compared the key already; of two that start at once on a new server, this refuses the second key. */
+export async function checkMasterKey(control: Control, masterKey: Buffer): Promise<void> {
+  const check = masterKeyCheck(masterKey);
+  if ((await keepSetting(control, 'master_key_check', check)) !== check) {
+    throw new EngineError('The master key is not the one with which these projects were created.', {
+      hint: 'Set ROWHOUSE_MASTER_KEY to the right key, or restore it: rowhouse master-key import <file>.',
+    });
+  }
 }
 
 /** For a process beside the first one, which has a key or there is no service. */

@@ -1,0 +1,22 @@
+// How many connections this process has to a server, and how long statements wait for one.
+import type { Fleet } from '../../fleet/fleet.ts';
+import type { PoolLimits } from '../../postgres/session-pool.ts';
+
+/** `kept`: how many stay open. `share`: of one project. `processes`: how many share the connections of a server. */
+export type Connections = Readonly<{ budget: number; kept?: number; share: number; processes?: number }>;
+
+/** How many statements may wait for a connection, how long, and when an idle connection is closed. */
+const usual = { waiting: 2_000, waitMs: 5_000, idleMs: 600_000 };
+
+/** A server whose capacity is lower than the settings has that. */
+export function poolLimitsOf(
+  servers: Pick<Fleet, 'members'>,
+  { budget, kept = budget, share, processes = 1 }: Connections,
+): (serverId: number) => PoolLimits {
+  return (serverId) => {
+    const row = servers.members().find((member) => member.row.id === serverId)?.row;
+    const own = Math.floor((row?.capacityConnections ?? Number.POSITIVE_INFINITY) / processes);
+    const [used, open] = [budget, kept].map((most) => Math.max(1, Math.min(most, own))) as [number, number];
+    return { budget: used, maxOpen: open, share, ...usual };
+  };
+}
