@@ -7,6 +7,7 @@ import { expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig } from '../src/config.ts';
 import { parseDatabaseUrl } from '../src/engine/external.ts';
+import { lackedByPostgres } from '../src/security-fixes.ts';
 import { root } from './toolchains.ts';
 
 type Service = {
@@ -58,6 +59,12 @@ it('every image has an exact version, and both places that name PostgreSQL and P
   const postgres = /postgres:([\d.]+)/.exec(files)?.[1];
   const patroni = /^patroni\[etcd3\]==(.*)$/m.exec(read('patroni/requirements.txt'))?.[1];
   expect(services.pg1?.image).toBe(`rowhouse-patroni:${postgres}-${patroni}`);
+});
+
+it('PostgreSQL has all security fixes that this release knows', () => {
+  const version = /postgres:([\d.]+)/.exec(read('patroni/Dockerfile'))?.[1];
+  expect(lackedByPostgres(version ?? '')).toBeNull();
+  expect(version).toMatch(/^\d+\.\d+$/);
 });
 
 it('the API processes start with these settings, and know every PostgreSQL node', () => {
