@@ -26,6 +26,9 @@ beforeAll(async () => {
     for (const query of [
       'create table plain (id int primary key)',
       'create table deferred (id int primary key)',
+      `create function write(id int, name text) returns int language plpgsql as
+        $$ begin execute format('insert into %I values ($1)', name) using id; return 1; end $$`,
+      'create operator <| (leftarg = int, rightarg = text, function = write)',
       `create function slow() returns trigger language plpgsql as
         $$ begin perform pg_sleep(20); return null; end $$`,
       `create constraint trigger slow after insert on deferred deferrable initially deferred
@@ -48,6 +51,8 @@ type Way = (on: Project, table: string, id: number, timeoutMs: number) => Promis
 const ways: Record<string, Way> = {
   'a statement': (on, table, id, timeout_ms) =>
     post(on, 'query', { query: `insert into ${table} values ($1)`, params: [id], timeout_ms }),
+  'a statement that looks like a read': (on, table, id, timeout_ms) =>
+    post(on, 'query', { query: `select ${id} <| '${table}'`, timeout_ms }),
   'a statement that PostgreSQL cannot prepare': (on, table, id, timeout_ms) =>
     post(on, 'query', { query: `do $$ begin insert into ${table} values (${id}); end $$`, timeout_ms }),
   'a statement with max_affected': (on, table, id, timeout_ms) =>

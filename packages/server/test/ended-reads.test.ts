@@ -1,4 +1,4 @@
-// Statements that do not end at their deadline. One that can only read has changed nothing, however it ends: its caller is never
+// Statements that do not end at their deadline. One that has only read has changed nothing, however it ends: its caller is never
 // told that the outcome is unknown. Nor is a caller whose statement PostgreSQL reported as cancelled.
 import { describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
@@ -34,7 +34,8 @@ async function unstoppable({ id }: Project, mark: string, send: () => Promise<An
   }
 }
 
-describe('a read that nothing ends', () => {
+// Each stops the backends of a project of its own, and mostly waits.
+describe.concurrent('a read that nothing ends', () => {
   const reading = 'select pg_sleep(20)';
   const cases: [string, (project: Project, reader: string) => Promise<Answer>][] = [
     [
@@ -86,7 +87,135 @@ describe('a read that nothing ends', () => {
       scopes: ['query:read'],
     });
     const { status, body } = await unstoppable(project, 'pg_sleep(', () => send(project, issued.api_key));
-    expect([status, body.error.code]).toEqual([504, 'query_timeout']);
+    expect([status, body.error.code], JSON.stringify(body)).toEqual([504, 'query_timeout']);
+  });
+});
+
+describe.concurrent('a statement that nothing ends, with a key that may write,', () => {
+  const xml = `('<a>' || repeat('<b/>', 6000) || '</a>')::xml`;
+  const counts = '//*[count(//*[count(//*)>0])>0]';
+  const late = 'select pg_sleep(20)';
+  const prepare = async () => {
+    const project = await own.rowhouse.project('Full');
+    for (const query of [
+      'create table things (n int)',
+      'insert into things values (1)',
+      `create function sum_slowly() returns bigint language plpgsql as
+        'begin perform pg_sleep(20); return (select sum(n) from things); end'`,
+      `create function catch_all() returns int language plpgsql as
+        'begin perform count(*) from things; begin perform pg_sleep(20); exception when others then null; end; return 1; end'`,
+      `create function write_first() returns int language plpgsql as
+        'begin insert into things values (2); perform pg_sleep(20); return 1; end'`,
+      `create function write_last() returns int language plpgsql as
+        'begin begin perform pg_sleep(20); exception when others then null; end; insert into things values (3); return 1; end'`,
+      'create view slow as select sum_slowly()',
+    ])
+      expect((await post(project, 'query', project.key, { query })).status, query).toBe(200);
+    return project;
+  };
+  const left = async (project: Project) => {
+    const { id } = project;
+    await until('its backend has ended', async () => {
+      const rows = await asAdmin(
+        (admin) =>
+          admin.query(
+            sql`select from pg_stat_activity where datname = ${databaseOf(id)} and state = 'active'`,
+          ),
+        own.engine.address,
+      );
+      return rows.length === 0;
+    });
+    const { body } = await post(project, 'query', project.key, { query: 'select n from things order by n' });
+    return body.rows.map(({ n }: { n: number }) => n);
+  };
+
+  const reads: Record<string, string> = {
+    xpath: `select xpath('count(//*)', ${xml}), pg_sleep(20)`,
+    xmltable: `select count(*) from pg_sleep(20), xmltable('//b' passing (${xml}) columns a text path '.')`,
+    'a function of the project': 'select sum_slowly(), pg_sleep(0)',
+    'one that catches a cancel': 'select catch_all(), pg_sleep(0)',
+    'a view that calls one': 'select *, pg_sleep(0) from slow',
+    'a query with WITH': `with x as materialized (select xmlforest(n) from things) select x.*, pg_sleep(20) from x`,
+  };
+  it.each(Object.entries(reads))('is a timeout if it has only read: %s', async (_what, query) => {
+    const project = await prepare();
+    const send = () => post(project, 'query', project.key, { query, timeout_ms });
+    const { status, body } = await unstoppable(project, 'pg_sleep(', send);
+    expect([status, body.error.code], JSON.stringify(body)).toEqual([504, 'query_timeout']);
+    expect(await left(project)).toEqual([1]);
+  });
+
+  it.each([
+    ['xpath', `select xpath('count(${counts})', ${xml})`],
+    ['xmltable', `select count(*) from xmltable('${counts}' passing (${xml}) columns a text path '.')`],
+  ])('is a timeout if it really ignores everything: %s', { timeout: 60_000 }, async (_what, query) => {
+    const project = await prepare();
+    const { status, body } = await post(project, 'query', project.key, { query, timeout_ms });
+    expect([status, body.error.code], JSON.stringify(body)).toEqual([504, 'query_timeout']);
+    expect(await left(project)).toEqual([1]);
+  });
+
+  it('is a timeout if it would have written later, and does not write', async () => {
+    const project = await prepare();
+    const send = () =>
+      post(project, 'query', project.key, { query: 'select write_last(), pg_sleep(0)', timeout_ms });
+    const { status, body } = await unstoppable(project, 'pg_sleep(', send);
+    expect([status, body.error.code], JSON.stringify(body)).toEqual([504, 'query_timeout']);
+    expect(await left(project)).toEqual([1]);
+  });
+
+  it.each([
+    ['a function', 'select write_first(), pg_sleep(0)'],
+    [
+      'an insert',
+      'insert into things select 2 from (values (1), (2)) as v (n) where n = 1 or pg_sleep(20) is null',
+    ],
+  ])('has an unknown outcome if it has written: %s', async (_what, query) => {
+    const project = await prepare();
+    const send = () => post(project, 'query', project.key, { query, timeout_ms });
+    const { status, body } = await unstoppable(project, 'pg_sleep(', send);
+    expect([status, body.error.code], JSON.stringify(body)).toEqual([503, 'outcome_unknown']);
+  });
+
+  it('has an unknown outcome if a part of it is committed', async () => {
+    const project = await prepare();
+    const query = 'do $$ begin insert into things values (2); commit; perform pg_sleep(20); end $$';
+    const send = () => post(project, 'query', project.key, { query, timeout_ms });
+    const { status, body } = await unstoppable(project, 'pg_sleep(', send);
+    expect([status, body.error.code], JSON.stringify(body)).toEqual([503, 'outcome_unknown']);
+    expect(await left(project)).toEqual([1, 2]);
+  });
+
+  it('runs again under its Idempotency-Key if it has only read', async () => {
+    const project = await prepare();
+    const send = () =>
+      own.rowhouse.call('POST', `/projects/${project.slug}/query`, {
+        key: project.key,
+        body: { query: `${late}, sum_slowly()`, timeout_ms },
+        headers: { 'idempotency-key': 'one' },
+      });
+    for (let time = 0; time < 2; time++) {
+      const { status, body } = await unstoppable(project, 'pg_sleep(', send);
+      expect([status, body.error.code], JSON.stringify(body)).toEqual([504, 'query_timeout']);
+      expect(await left(project)).toEqual([1]);
+    }
+  });
+
+  it('is unavailable if it has only read, and somebody else ended its session', async () => {
+    const project = await prepare();
+    const answer = post(project, 'query', project.key, { query: 'select sum_slowly(), pg_sleep(0)' });
+    await until('it is ended', async () => {
+      const ended = await asAdmin(
+        (admin) =>
+          admin.query(sql`
+            select pg_terminate_backend(pid) from pg_stat_activity
+            where datname = ${databaseOf(project.id)} and state = 'active' and query like '%sum_slowly(%'`),
+        own.engine.address,
+      );
+      return ended.length > 0;
+    });
+    const { status, body } = await answer;
+    expect([status, body.error.code], JSON.stringify(body)).toEqual([503, 'unavailable']);
   });
 });
 

@@ -6,8 +6,8 @@ import type { Server, Servers } from './servers.ts';
 import type { Survivor, Survivors } from './survivors.ts';
 
 export type Terminations = {
-  /** Terminates a backend, and follows it until it has ended. */
-  end(project: ProjectLogin, pid: number): void;
+  /** Terminates a backend, and follows it until it has ended. `onUnwritten`: see below. */
+  end(project: ProjectLogin, pid: number, onUnwritten?: () => void): void;
   /** The same for one that is left in the database of a closed project: nothing is reclaimed there. */
   endLeft(serverId: number, projectId: string, pid: number): void;
   /** Resolves when all terminated backends of a project have ended. null: there are none. */
@@ -16,6 +16,13 @@ export type Terminations = {
   listen(onGone: (project: ProjectLogin) => void): void;
   stop(): Promise<void>;
 };
+
+/**
+ * Told of a backend that goes on although it was terminated: its transaction has written nothing. It never will, because
+ * PostgreSQL looks for the termination before it commits. Whoever writes has a transaction id until the commit is done, and a
+ * statement has a snapshot while it runs. So this is not a transaction that was just committed, either.
+ */
+const isUnwritten = sql.script("state = 'active' and backend_xid is null and backend_xmin is not null");
 
 /** A server that hangs must not prevent the service from stopping. */
 const terminateMs = 2_000;
@@ -37,11 +44,12 @@ export function followTerminated(server: Server, projectId: string, pid: number)
 export function openTerminations(servers: Servers, survivors: Survivors): Terminations {
   const pending = new Map<string, Set<Promise<void>>>();
   const listeners: ((project: ProjectLogin) => void)[] = [];
-  const following = new Set<string>();
+  /** Who is told that one is unwritten. */
+  const following = new Map<string, (() => void)[]>();
   let isStopped = false;
 
   type Place = Pick<ProjectLogin, 'id' | 'serverId'>;
-  type Backend = { startedAt: string | null };
+  type Backend = { startedAt: string | null; isUnwritten: boolean };
   /** With its start time: PostgreSQL can give the same process id to a later session. */
   const terminate = async (
     { id, serverId }: Place,
@@ -50,21 +58,31 @@ export function openTerminations(servers: Servers, survivors: Survivors): Termin
   ): Promise<Backend | null> => {
     const startedAt = known?.startedAt ?? null;
     const statement = sql`
-      select backend_start::text as "startedAt", pg_terminate_backend(pid) from pg_stat_activity
+      select backend_start::text as "startedAt", coalesce(${isUnwritten}, false) as "isUnwritten",
+             pg_terminate_backend(pid)
+      from pg_stat_activity
       where pid = ${pid} and datname = ${databaseOf(id)}
         and (${startedAt}::text is null or backend_start::text = ${startedAt}::text)`;
     const { maintenance } = servers.of(serverId);
     const [found] = await maintenance.query<Backend>(statement, terminateMs);
     return found ?? null;
   };
-  const follow = async (project: Place, pid: number, onSurvivor: () => void): Promise<void> => {
+  const follow = async (
+    project: Place,
+    pid: number,
+    onUnwritten: () => void,
+    onSurvivor: () => void,
+  ): Promise<void> => {
     let pauseMs = firstLookMs;
     let known: Backend | null = null;
     const survivesAt = performance.now() + survivesMs;
     for (let failures = 0; failures < maxFailures && !isStopped; ) {
       try {
+        const isTerminated = known !== null;
         known = await terminate(project, pid, known);
         if (!known) return;
+        // The first look came before the signal.
+        if (isTerminated && known.isUnwritten) onUnwritten();
         failures = 0;
         if (performance.now() >= survivesAt) onSurvivor();
       } catch {
@@ -75,11 +93,13 @@ export function openTerminations(servers: Servers, survivors: Survivors): Termin
     }
   };
 
-  const begin = (project: Place, pid: number, onEnd: () => void): void => {
+  const begin = (project: Place, pid: number, onEnd: () => void, onUnwritten?: () => void): void => {
     const { id, serverId } = project;
     const name = `${id} ${pid}`;
+    const told = following.get(name) ?? [];
+    if (onUnwritten) told.push(onUnwritten);
     if (following.has(name)) return;
-    following.add(name);
+    following.set(name, told);
     const ones = pending.get(id) ?? new Set();
     pending.set(id, ones);
     let noted: Survivor | null = null;
@@ -88,7 +108,10 @@ export function openTerminations(servers: Servers, survivors: Survivors): Termin
       noted = { projectId: id, server: servers.of(serverId), pid };
       survivors.note(noted);
     };
-    const one = follow(project, pid, onSurvivor).finally(() => {
+    const tell = () => {
+      for (const one of told) one();
+    };
+    const one = follow(project, pid, tell, onSurvivor).finally(() => {
       following.delete(name);
       if (noted) survivors.gone(noted);
       ones.delete(one);
@@ -106,10 +129,12 @@ export function openTerminations(servers: Servers, survivors: Survivors): Termin
   followers.add(followOther);
 
   return {
-    end: (project, pid) =>
-      begin(project, pid, () => {
+    end: (project, pid, onUnwritten) => {
+      const onEnd = () => {
         for (const onGone of listeners) onGone(project);
-      }),
+      };
+      begin(project, pid, onEnd, onUnwritten);
+    },
     endLeft,
     of: (projectId) => {
       const ones = pending.get(projectId);

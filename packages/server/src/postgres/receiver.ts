@@ -17,6 +17,8 @@ export type Receiver = {
   copy(direction: 'in' | 'out'): void;
   /** A row of COPY … TO STDOUT; a large one comes by `rowPart`. */
   copyData?(bytes: Buffer, start: number, end: number): void;
+  /** The backend was terminated and goes on; its transaction has written nothing, and cannot be committed any more. */
+  unwritten?(): void;
   ready(status: 'idle' | 'transaction' | 'failed'): void;
   lost(error: Error): void;
 };

@@ -32,3 +32,12 @@ export class RefusedError extends Error {
     this.sqlstate = error.state;
   }
 }
+
+/** The connection was cut after its backend was terminated. Until then its transaction had written nothing, and it cannot commit. */
+export class UnwrittenError extends Error {
+  override readonly name = 'UnwrittenError';
+
+  constructor() {
+    super('the backend was terminated before it wrote anything');
+  }
+}

@@ -217,8 +217,8 @@ export class Session {
     for (const receiver of this.receivers.splice(0)) receiver.lost(failure);
   }
 
-  destroy(): void {
-    this.fail(new Error('The connection was cut.'));
+  destroy(because = new Error('The connection was cut.')): void {
+    this.fail(because);
   }
 
   private async start(settings: Record<string, string>): Promise<void> {

@@ -5,6 +5,7 @@ import type { Parameter, Pieces } from '../../postgres/frontend-messages.ts';
 import { newStatement, type PreparedStatement } from '../../postgres/prepared-statements.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
 import { type Receiver, type Session, silent } from '../../postgres/session.ts';
+import { UnwrittenError } from '../../postgres/session-errors.ts';
 import { isLarge } from '../json/large-json.ts';
 import { type Layout, objects, type ResultShape } from '../json/layout.ts';
 import {
@@ -323,6 +324,11 @@ export class Exchange implements Receiver {
   copy(): void {
     this.isCopy = true;
     this.options.session.destroy();
+  }
+
+  unwritten(): void {
+    // Nothing is known of one that can commit by itself: its last transaction need not be its first.
+    if (!this.statement.canCommit) this.options.session.destroy(new UnwrittenError());
   }
 
   ready(status: 'idle' | 'transaction' | 'failed'): void {

@@ -2,6 +2,8 @@
 import { errors, RowhouseError } from '../../errors.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
 import { TooLargeError } from '../../postgres/session.ts';
+import { UnwrittenError } from '../../postgres/session-errors.ts';
+import { UnreplicatedError } from '../../postgres/unreplicated.ts';
 import type { SessionEffect, Statement } from '../statement/statement.ts';
 import { refusalOf } from './acting-users.ts';
 import { MovedError, note, noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
@@ -38,7 +40,9 @@ const transactionTag = /^(BEGIN|START TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELE
 
 /** Null if it succeeded. After a `StatementFailed` the session is usable. */
 export function problemOf(status: Ended, course: Course): Error | null {
-  const { stoppedBy, refusedBy, failure, isBound } = course;
+  const { stoppedBy, refusedBy, failure, isBound, frame } = course;
+  // There is a commit: a statement that looks like a read has written, through an operator or a view.
+  if (status instanceof UnreplicatedError && !frame.isReadOnly) return errors.outcomeUnknown(status);
   if (stoppedBy && !isCommitted(status, course)) {
     if (mayHaveStayed(status, course)) return errors.outcomeUnknown(status);
     return noteFate(stoppedBy, isUndone(status, course) ? 'undone' : 'uncertain');
@@ -60,6 +64,16 @@ export function mayChange({ frame, effect }: Pick<Course, 'frame' | 'effect'>): 
   return effect !== 'none' && !frame.isReadOnly && frame.after.at(-1) !== 'rollback';
 }
 
+/** The session was cut, and its backend was seen to have written nothing: there is nothing that could be committed. */
+function isUnwritten(status: Ended, { statement }: Course): boolean {
+  return status instanceof UnwrittenError && !statement.canCommit;
+}
+
+/** A read that may have called anything. PostgreSQL has said that it ended it before it was complete: it is rolled back. */
+function isEndedRead({ frame, statement, failure, step }: Course): boolean {
+  return statement.isRead && failure !== null && step <= frame.before.length;
+}
+
 /** A procedure, or a statement that runs outside transactions: an error does not undo what it has committed. */
 function commitsInside({ frame, statement }: Course): boolean {
   return statement.canCommit && frame.before.length === 0 && frame.endsIn === 'idle';
@@ -68,8 +82,9 @@ function commitsInside({ frame, statement }: Course): boolean {
 /** After a stop: PostgreSQL has reported that it failed, or was never told to commit. */
 function isUndone(status: Ended, course: Course): boolean {
   if (!course.isSent || course.frame.endsIn !== 'idle') return true;
-  // The session was cut: only a read is known to have changed nothing.
-  if (status instanceof Error) return !mayChange(course);
+  // The session was cut: only a read, and what was seen to have written nothing, is known to have changed nothing.
+  if (status instanceof Error)
+    return !mayChange(course) || isUnwritten(status, course) || isEndedRead(course);
   return course.failure?.severity === 'ERROR' && !commitsInside(course);
 }
 
@@ -77,6 +92,7 @@ function isUndone(status: Ended, course: Course): boolean {
 function mayHaveStayed(status: Ended, course: Course): boolean {
   const { frame, failure, isSent, step, stoppedBy } = course;
   if (!(status instanceof Error) || status instanceof MovedError || !isSent) return false;
+  if (isUnwritten(status, course)) return false;
   const hasFailed = failure !== null && step < lengthOf(frame);
   // It was too large, and its size is checked before the commit: it cannot have been committed.
   const isChecked = frame.after.some((command) => typeof command !== 'string');
@@ -110,10 +126,11 @@ function problemBy(status: Ended, course: Course): Error | null {
       ? errors.resultTooLarge('A row of the result is larger than 128 MB.')
       : errors.resultTooLarge('A message of PostgreSQL about this statement is larger than 1 MB.');
   }
+  const isUndoneRead = isRead || isEndedRead(course);
   if (status instanceof Error)
-    return isRead || !isSent ? errors.unavailable(status) : errors.outcomeUnknown(status);
+    return isUndoneRead || !isSent ? errors.unavailable(status) : errors.outcomeUnknown(status);
   if (failure && failure.severity !== 'ERROR')
-    return isRead ? errors.unavailable(failure) : errors.outcomeUnknown(failure);
+    return isUndoneRead ? errors.unavailable(failure) : errors.outcomeUnknown(failure);
   if (failure) {
     if (step < frame.before.length) return refusalOf(failure, status);
     const reason = sqlFailure(failure);

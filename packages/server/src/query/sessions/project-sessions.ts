@@ -284,8 +284,10 @@ export function openProjectSessions(
       at(project).aside(poolKeyOf(project), project, (session) => within(asideMs, session, use(session))),
     terminate: (session, waitMs = terminateMs) => {
       const owner = owners.get(session);
+      // Its outcome is known then: there is nothing to wait for.
+      const onUnwritten = () => session.first?.unwritten?.();
       if (owner?.standby) endAtStandby(owner, owner.standby, session.pid);
-      else if (owner) terminations.end(owner, session.pid);
+      else if (owner) terminations.end(owner, session.pid, onUnwritten);
       // A server that hangs sends none.
       setTimeout(() => session.destroy(), waitMs).unref();
     },
