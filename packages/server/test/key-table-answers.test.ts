@@ -36,6 +36,14 @@ beforeAll(async () => {
     'create view rich as select staff.name, zquartz_salary as pay from staff join zquartz_payroll on zquartz_payroll.id = payroll',
     `create function zquartz_log() returns trigger language plpgsql as $$ begin insert into zquartz_payroll values (-1, -1); return new; end $$`,
     'create table logged (a int)',
+    // Types of columns: rows of another table, arrays of them, what contains them, and a default that names the type.
+    'create table zquartz_coins (id int, amount int)',
+    'create type purse as (coins zquartz_coins, name text)',
+    'create domain chest as zquartz_coins',
+    `create table owners (id int primary key, one zquartz_coins, many zquartz_coins[], purse purse, chest chest,
+      set zquartz_coins default '(1,2)'::zquartz_coins, mail text default 'none'::text)`,
+    "insert into owners values (1, '(1,2)', '{\"(1,2)\"}', row(row(1, 2)::zquartz_coins, 'a'), '(1,2)')",
+    'create view holders as select id, one, purse from owners',
     'create trigger zquartz_log before insert on logged for each row execute function zquartz_log()',
   ])
     expect((await run(query)).status, query).toBe(200);
@@ -45,7 +53,7 @@ beforeAll(async () => {
     return answer.body as { api_key: string; key: { id: string } };
   };
   const scopes = ['tables:read', 'tables:write', 'auth', 'manage'];
-  const tables = ['staff', 'public.rich', 'logged'];
+  const tables = ['staff', 'public.rich', 'logged', 'owners', 'holders'];
   limited = (await issue({ name: 'limited', scopes, tables })).api_key;
   const others = [
     await issue({ name: 'zquartz kiosk', scopes: ['tables:read'], tables: ['zquartz_payroll'] }),
@@ -178,6 +186,67 @@ describe('a key for some tables', () => {
     expect(JSON.stringify(seen.body)).toMatch(secret);
   });
 
+  it('learns the name of a table from no type of a column', async () => {
+    type Request = [method: string, path: string, body?: unknown, headers?: Record<string, string>];
+    const filters = ['eq.1', 'gt.(1,2)', 'like.x', 'cs.{1}', 'fts.x'];
+    const columns = ['one', 'many', 'purse', 'chest', 'set'];
+    const values = [5, 'x', { coins: 5 }, { coins: { id: 'x' } }, [{ id: 'x' }]];
+    const requests: Request[] = [
+      ['GET', 'schema'],
+      ...['owners', 'holders'].flatMap((table): Request[] => [
+        ['GET', `tables/${table}`],
+        ['GET', `tables/${table}?numbers=strings`],
+        ['GET', `tables/${table}?order=one`],
+        ['GET', `tables/${table}?select=one->amount,purse->coins`],
+        ['GET', `tables/${table}`, undefined, { accept: 'text/csv' }],
+      ]),
+      ...columns.flatMap((column): Request[] => [
+        ...['int', 'text', 'json', 'int[]', 'purse'].map(
+          (type): Request => ['GET', `tables/owners?select=${column}::${encodeURIComponent(type)}`],
+        ),
+        ...filters.map((filter): Request => ['GET', `tables/owners?${column}=${encodeURIComponent(filter)}`]),
+        ['GET', `tables/owners?order=${column}&limit=1`],
+        ['GET', `tables/owners?${column}->x=eq.1`],
+        ['DELETE', `tables/owners?${column}=like.x`],
+        ['POST', 'tables/owners', `id,${column}\n7,x\n`, { 'content-type': 'text/csv' }],
+        ['POST', `tables/owners?on_conflict=${column}&resolution=merge`, { id: 8 }],
+        ...values.flatMap((value): Request[] => [
+          ['POST', 'tables/owners', { id: 9, [column]: value }],
+          ['POST', 'tables/owners', [{ id: 1, [column]: value }, { id: 10 }]],
+          ['PATCH', 'tables/owners?id=eq.1&numbers=strings', { [column]: value }],
+        ]),
+      ]),
+      ['POST', 'tables/owners?numbers=strings', { id: 11 }],
+    ];
+    const answers = { limited: '', whole: '' };
+    const found: string[] = [];
+    for (const [who, key] of [
+      ['limited', limited],
+      ['whole', whole],
+    ] as const)
+      for (const [method, path, body, headers] of requests) {
+        const sent =
+          typeof body === 'string' ? { raw: body } : body !== undefined && { body: body as object };
+        const answer = await rowhouse.call(method, `/projects/${slug}/${path}`, {
+          key,
+          ...sent,
+          ...(headers && { headers }),
+        });
+        const seen = seenBy(answer);
+        answers[who] += seen;
+        if (who === 'limited' && secret.test(seen))
+          found.push(`${method} ${path} ${JSON.stringify(body)} ${seen}`);
+      }
+    expect(found).toEqual([]);
+    // What is shown instead, and to whom the name is shown.
+    expect(answers.limited).toMatch(/"types":\["int4","record","record\[\]"/);
+    expect(answers.limited).toMatch(/"type":"record\[\]"/);
+    expect(answers.limited).toContain(`'none'::text`);
+    expect(answers.whole).toMatch(/"types":\["int4","zquartz_coins","zquartz_coins\[\]"/);
+    expect(answers.whole).not.toContain('is_row');
+    expect(answers.whole).toMatch(/cannot (?:cast|be cast)[^"]*zquartz_coins|does not fit zquartz_coins/);
+  });
+
   it('finds no secret in any answer of any endpoint', async () => {
     const found: string[] = [];
     let answered = 0;
@@ -197,7 +266,7 @@ describe('a key for some tables', () => {
       if (!path.startsWith(api)) continue;
       const short = path.replace('{slug}', slug);
       const places = short.includes('{table}')
-        ? ['staff', 'rich', 'logged'].map((name) => short.replace('{table}', name))
+        ? ['staff', 'rich', 'logged', 'owners', 'holders'].map((name) => short.replace('{table}', name))
         : /\{\w+\}/.test(short)
           ? ids.map((one) => short.replace(/\{\w+\}/g, one))
           : [short];

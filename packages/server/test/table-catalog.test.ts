@@ -312,6 +312,7 @@ describe('the list of all tables', () => {
     expect(people?.columns.find(({ name }) => name === 'mood')).toEqual({
       name: 'mood',
       type: 'mood',
+      is_row: false,
       not_null: false,
       default: "'sad'::mood",
       identity: null,

@@ -5,30 +5,52 @@ import { errors } from '../errors.ts';
 import type { Caller, OperatorCaller } from '../keys/caller.ts';
 import { listOf, lists } from '../keys/listed-tables.ts';
 import type { MaySee, Table } from '../tables/catalog/catalog.ts';
-import type { SchemaDescription } from '../tables/catalog/describe.ts';
+import type { DescribedColumn, SchemaDescription } from '../tables/catalog/describe.ts';
 import { seesAll } from '../tables/hidden-tables.ts';
+import { isKnownType } from '../tables/sql/casts.ts';
 
 /** For a key with a list of tables: those tables, and the types that they use. */
-export function visibleSchema(caller: Caller, schema: SchemaDescription): SchemaDescription {
-  if (listOf(caller) === null) return schema;
+export function visibleSchema(caller: Caller, schema: SchemaDescription) {
+  const isLimited = listOf(caller) !== null;
   const tables = schema.tables
     .filter((table) => maySee(caller, table))
     .map((table) => ({
       ...table,
-      columns: table.columns.map((column) => ({ ...column, default: shownDefault(column.default) })),
+      columns: table.columns.map(({ is_row, ...column }) =>
+        isLimited
+          ? { ...column, type: is_row ? rowType(column) : column.type, default: shownDefault(column) }
+          : column,
+      ),
       references: table.references.filter(({ target }) => maySee(caller, target)),
     }));
+  if (!isLimited) return { ...schema, tables };
   const used = new Set(tables.flatMap(({ columns }) => columns.map((column) => column.enum)));
   const enums = schema.enums.filter((one) => used.has(`${one.schema}.${one.name}`));
   return { tables, enums, functions: [] };
 }
 
+/** A row type has the name of its table: it is shown as PostgreSQL names a row of no particular table. */
+function rowType({ type }: Pick<DescribedColumn, 'type'>): string {
+  return type.endsWith('[]') ? 'record[]' : 'record';
+}
+
 /** A constant, or a call of a built-in function. Any other expression can name objects that the key must not see. */
 const openDefault =
-  /^(?:NULL|true|false|-?[\d.]+|CURRENT_(?:DATE|TIME|TIMESTAMP)|(?:now|gen_random_uuid|uuidv7|clock_timestamp)\(\)|'[^']*'(?:::(?!reg)[a-z_ ]+)?)$/;
+  /^(?:NULL|true|false|-?[\d.]+|CURRENT_(?:DATE|TIME|TIMESTAMP)|(?:now|gen_random_uuid|uuidv7|clock_timestamp)\(\)|'[^']*'(?:::(?<type>[a-z_ ]+))?)$/;
 
-function shownDefault(text: string | null): string | null {
-  return text === null || openDefault.test(text) ? text : '(expression)';
+function shownDefault({
+  default: text,
+  enum: own,
+}: Pick<DescribedColumn, 'default' | 'enum'>): string | null {
+  if (text === null) return null;
+  const found = openDefault.exec(text);
+  const type = found?.groups?.type;
+  const isOpen = found && (type === undefined || isOpenType(type) || own === `public.${type}`);
+  return isOpen ? text : '(expression)';
+}
+
+function isOpenType(name: string): boolean {
+  return isKnownType({ name, isQuoted: false, size: '', dimensions: 0 });
 }
 
 /** Checks all tables that a request turned out to read: tables that a key must not use do not exist for it. */

@@ -283,7 +283,9 @@ async function answerImport(
   const rows = withoutWaiting(body, deadline);
   const importing = importRows(deps.query, { project, table, format, body: rows, reader }, options);
   const { rowCount } = await importing.catch((error) => {
-    throw error instanceof RowhouseError ? withoutHidden(error, error, table, tableAccessOf(caller)) : error;
+    throw error instanceof RowhouseError
+      ? withoutHidden(error, error, [table], tableAccessOf(caller))
+      : error;
   });
   return Buffer.from(JSON.stringify({ ok: true, row_count: rowCount }));
 }

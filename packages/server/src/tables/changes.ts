@@ -10,11 +10,12 @@ import { contextOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
 import { isJsonObject } from '../query/json/json-text.ts';
 import { isLarge } from '../query/json/large-json.ts';
+import { objectsWithoutRowTypes } from '../query/json/layout.ts';
 import { keepJsonTexts } from '../query/json/sent-json.ts';
 import { runCompiled } from '../query/run.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
-import { seesAll, withoutHidden } from './hidden-tables.ts';
+import { hasRowTypes, seesAll, withoutHidden } from './hidden-tables.ts';
 import { mayCopy, readArrayRows, type SentRows } from './import/array-rows.ts';
 import { canCopyArray, copyArray } from './import/copy-array.ts';
 import { type ChangeRequest, readChangeRequest, readWord } from './request/request.ts';
@@ -163,6 +164,7 @@ function change(
       if (request.numbersAsStrings && exchange.shape) described = `,${exchange.shape.columns}`;
       return described;
     };
+    const hidesRowTypes = maySee !== seesAll && written !== undefined && hasRowTypes([written]);
     const step = (write: CompiledWrite, made: Form): Step => ({
       statement: statementOf(tables.cache, write.text, {
         isPlain: write.isPlain,
@@ -173,7 +175,7 @@ function change(
         relation: relationOf(written),
       }),
       input: { query: write.text, params: write.params, limit: null, bigAsString: request.numbersAsStrings },
-      form: made,
+      form: hidesRowTypes ? { ...made, layout: objectsWithoutRowTypes } : made,
     });
     const [only] = writes;
     if (only && writes.length === 1) {
@@ -230,7 +232,7 @@ function explain(
   const isExplained = explained.message !== error.message;
   const filtered = { table, select, where, params: write.params };
   const final = isExplained ? explained : explainFilterError(explained, filtered, context);
-  return withoutHidden(error, final, table, maySee);
+  return withoutHidden(error, final, tables, maySee);
 }
 
 /** How a statement's result is written. `onClose` sees its end and returns JSON that describes the columns, or ''. */

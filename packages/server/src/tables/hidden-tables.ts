@@ -2,7 +2,7 @@
 // name them.
 import { RowhouseError } from '../errors.ts';
 import { contextOf } from '../query/exchange/failures.ts';
-import type { MaySee, Table } from './catalog/catalog.ts';
+import type { MaySee, Table, TypeShape } from './catalog/catalog.ts';
 import { reword } from './write/errors.ts';
 
 export const seesAll: MaySee = () => true;
@@ -10,15 +10,22 @@ export const seesAll: MaySee = () => true;
 /** States about objects behind a request: views, triggers and functions reach tables that the key does not. */
 const statesOfOtherTables = new Set(['42501', '42P01', '42P07', '3F000']);
 
+/** Not null, foreign key, unique, check and exclusion: what PostgreSQL says about them names no type. */
+const statesOfRules = new Set(['23502', '23503', '23505', '23514', '23P01']);
+
 /** `error`: as PostgreSQL reported it. `explained`: the version for a caller who may see all tables. */
 export function withoutHidden(
   error: RowhouseError,
   explained: RowhouseError,
-  table: Table,
+  tables: readonly Table[],
   maySee: MaySee,
 ): RowhouseError {
   const { state = '', schema = 'public', table: name, constraint } = error.sql ?? {};
-  if (maySee === seesAll || state === '') return explained;
+  const [table] = tables;
+  if (maySee === seesAll || state === '' || !table) return explained;
+  const isOfType = !statesOfRules.has(state) || hasDetail(explained, 'type');
+  if (isOfType && hasRowTypes(tables))
+    return genericError(error, 'A value of this request, or an operator, does not fit the type of a column.');
   if (name !== undefined && !maySee({ schema, name }))
     return genericError(error, 'The request breaks a rule of a table that this key may not use.');
   if (state === '23503') {
@@ -33,6 +40,19 @@ export function withoutHidden(
   if (isInside || statesOfOtherTables.has(state))
     return genericError(error, 'A view, trigger or function behind this request failed.');
   return explained;
+}
+
+/** A column holds rows of a table: its type has the name of that table. */
+export function hasRowTypes(tables: readonly Table[]): boolean {
+  return tables.some(({ columns }) => [...columns.values()].some(({ shape }) => holdsRows(shape)));
+}
+
+function holdsRows({ relation, fields }: TypeShape): boolean {
+  return relation?.isTable === true || fields.some(({ shape }) => holdsRows(shape));
+}
+
+function hasDetail({ details }: RowhouseError, name: string): boolean {
+  return typeof details === 'object' && details !== null && name in details;
 }
 
 function genericError(error: RowhouseError, message: string, details?: object): RowhouseError {

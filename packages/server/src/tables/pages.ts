@@ -5,13 +5,14 @@ import { within } from '../pause.ts';
 import type { Form, Result } from '../query/exchange/answer-writer.ts';
 import { contextOf, routineOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
+import { objectsWithoutRowTypes } from '../query/json/layout.ts';
 import { ask } from '../query/look-up.ts';
 import { type RowFormat, rowsOnly } from '../query/rows-only.ts';
 import { type CompiledQuery, runCompiled } from '../query/run.ts';
 import type { Statement } from '../query/statement/statement.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
-import { seesAll, withoutHidden } from './hidden-tables.ts';
+import { hasRowTypes, seesAll, withoutHidden } from './hidden-tables.ts';
 import { type PageRequest, readPageRequest, readRowsRequest } from './request/request.ts';
 import { isParameterized, type Shape, shapeOf, wholeShape, withValues } from './request/shape.ts';
 import { explainRefusal } from './row-security.ts';
@@ -29,6 +30,8 @@ type Plan = Readonly<{
   page: CompiledPage;
   statement: Statement;
   tables: readonly Table[];
+  /** The name of a type can be that of a table. */
+  hasRowTypes: boolean;
   /** Why a caller who may not see the whole project is refused; null: allowed. */
   unknownName: Error | null;
 }>;
@@ -81,7 +84,7 @@ export function readRows(deps: TableDeps, call: TableCall, format: RowFormat): P
 
 function explain(
   error: unknown,
-  { request, table, page }: Plan,
+  { request, table, tables, page }: Plan,
   { actingUser }: ProjectLogin,
   maySee: MaySee,
 ): unknown {
@@ -90,7 +93,7 @@ function explain(
   const refused = actingUser ? explainRefusal(error, table, 'select', actingUser.role) : error;
   const filtered = { table, select, where, params: page.params };
   const explained = explainFilterError(explainWriting(refused, table), filtered, contextOf(error));
-  return withoutHidden(error, explained, table, maySee);
+  return withoutHidden(error, explained, tables, maySee);
 }
 
 /** Recognized by the routine inside PostgreSQL: the project's own code can raise any state. */
@@ -127,7 +130,16 @@ async function makePlan(
   if (unknown && !seesWhole) throw unknown;
   const page = compilePage(request, table, relations);
   const statement = statementOf(tables.cache, page.text, { isPlain: page.isPlain, writes: false });
-  const plan = { request, table, relations, page, statement, tables: all, unknownName: unknown };
+  const plan = {
+    request,
+    table,
+    relations,
+    page,
+    statement,
+    tables: all,
+    hasRowTypes: hasRowTypes(all),
+    unknownName: unknown,
+  };
   keepPlan(tables, call, shape, plan);
   return plan;
 }
@@ -175,7 +187,9 @@ function runPage(deps: TableDeps, call: TableCall, plan: Plan): Promise<Answer> 
       : null,
     close: (exchange) => pageEnd(exchange, request, exchange.truncated ? nextCursor(page, last) : null),
   };
-  return runCompiled(deps.query, call.project, taskOf(call, plan, form), call.reader);
+  const hidesRowTypes = plan.hasRowTypes && call.access.maySee !== seesAll;
+  const shown = hidesRowTypes ? { ...form, layout: objectsWithoutRowTypes } : form;
+  return runCompiled(deps.query, call.project, taskOf(call, plan, shown), call.reader);
 }
 
 function taskOf(

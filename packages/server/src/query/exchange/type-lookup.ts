@@ -75,7 +75,7 @@ type Resolved = Map<number, ValueType | null>;
 
 function resolve(oid: number, rows: ReadonlyMap<number, TypeRow>): ValueType {
   const name = rows.get(oid)?.name ?? 'unknown';
-  return resolveWithin(oid, rows, new Map(), maxDepth) ?? { name, kind: string };
+  return resolveWithin(oid, rows, new Map(), maxDepth) ?? { name, kind: string, isTooDeep: true };
 }
 
 /** Resolves each type once: a type that is part of many others would otherwise take unbounded time. Null if too deep. */

@@ -34,10 +34,35 @@ export const objects: Layout = {
   },
   needsTypes: true,
 };
+
+/** The same for a caller that must not learn of other tables: a type can be the row of one, with its name. */
+export const objectsWithoutRowTypes: Layout = {
+  shapeOf: (columns, types) => ({
+    layout: objectsWithoutRowTypes,
+    ...headOf(columns, types.map(withoutRowName)),
+    ...writerOf(planRows(columns, types)),
+  }),
+  get empty() {
+    return emptyWithoutRowTypes;
+  },
+  needsTypes: true,
+};
+
 const emptyShape: ResultShape = { layout: objects, ...headOf([], []), ...writerOf(planRows([], [])) };
+const emptyWithoutRowTypes: ResultShape = { ...emptyShape, layout: objectsWithoutRowTypes };
 
 export function writerOf(plan: RowPlan): Pick<ResultShape, 'write' | 'plan'> {
   return { write: compileRowWriter(plan), plan };
+}
+
+/** Rows and arrays of them are named as PostgreSQL names a row of no particular table. */
+function withoutRowName(type: ValueType): ValueType {
+  const { kind } = type;
+  if (kind.is === 'array') {
+    const element = withoutRowName({ name: type.name.slice(0, -2), kind: kind.element });
+    return { ...type, name: `${element.name}[]` };
+  }
+  return kind.is === 'composite' || type.isTooDeep ? { ...type, name: 'record' } : type;
 }
 
 /** Types come before the rows, so that a client knows them while the rows stream in. */

@@ -25,7 +25,12 @@ export type Kind =
   | { is: 'composite'; fields: readonly { key: Buffer; kind: Kind }[] };
 
 /** A type as results name it, and how its values are written. */
-export type ValueType = { name: string; kind: Kind };
+export type ValueType = {
+  name: string;
+  kind: Kind;
+  /** It contains rows in so many levels that it is written as text. */
+  isTooDeep?: true;
+};
 
 export const string: Kind = { is: 'string' };
 const number: Kind = { is: 'number' };

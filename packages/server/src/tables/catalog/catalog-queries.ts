@@ -130,7 +130,11 @@ function describe(which: string): string {
           from pg_catalog.pg_attribute as field
           where field.attrelid operator(pg_catalog.=) typrelid and typrelid operator(pg_catalog.<>) 0
             and field.attnum operator(pg_catalog.>) 0 and not field.attisdropped),
-        'relation', typrelid::pg_catalog.int8, 'version', case when typrelid operator(pg_catalog.<>) 0 then rowhouse.version_of(typrelid) end,
+        'relation', typrelid::pg_catalog.int8,
+        'isTable', exists (
+          select from pg_catalog.pg_class as rows_of
+          where rows_of.oid operator(pg_catalog.=) typrelid and rows_of.relkind operator(pg_catalog.<>) 'c'),
+        'version', case when typrelid operator(pg_catalog.<>) 0 then rowhouse.version_of(typrelid) end,
         'values', (
           select pg_catalog.json_agg(enumlabel order by enumsortorder)
           from pg_catalog.pg_enum where enumtypid operator(pg_catalog.=) type.oid),

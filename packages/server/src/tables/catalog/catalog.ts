@@ -58,8 +58,8 @@ export type TypeShape = Readonly<{
   /** Reads neither fractions nor exponents. */
   isInteger?: boolean;
   fields: readonly Readonly<{ name: string; shape: TypeShape }>[];
-  /** For a composite: the relation that defines its attributes. */
-  relation: Readonly<{ oid: number; version: string }> | null;
+  /** For a composite: the relation that defines its attributes. `isTable`: its values are rows of a table or view. */
+  relation: Readonly<{ oid: number; version: string; isTable: boolean }> | null;
 }>;
 
 /** A relationship to another table by foreign key; `through` is the join table of a many-to-many relationship. */
@@ -211,6 +211,7 @@ type TypeRow = {
   element: number;
   fields: { name: string; oid: number }[] | null;
   relation: number;
+  isTable: boolean;
   version: string | null;
   values: string[] | null;
   operators: [string, string][] | null;
@@ -322,6 +323,6 @@ function shapeOf(oid: number, types: Types): TypeShape {
   if (type.element !== 0) return { ...shapeOf(type.element, types), isArray: true };
   if (type.kind !== 'c' || !type.fields) return plainShape;
   const fields = type.fields.map(({ name, oid: field }) => ({ name, shape: shapeOf(field, types) }));
-  const relation = { oid: type.relation, version: type.version ?? '' };
+  const relation = { oid: type.relation, version: type.version ?? '', isTable: type.isTable };
   return { is: 'composite', isArray: false, fields, relation };
 }

@@ -36,16 +36,7 @@ export type DescribedTable = {
   kind: ListedTable['kind'];
   comment: string | null;
   row_security: boolean;
-  columns: {
-    name: string;
-    type: string;
-    not_null: boolean;
-    default: string | null;
-    identity: 'always' | 'by default' | null;
-    generated: 'stored' | 'virtual' | null;
-    enum: string | null;
-    comment: string | null;
-  }[];
+  columns: DescribedColumn[];
   primary_key: string[];
   uniques: string[][];
   references: {
@@ -54,6 +45,19 @@ export type DescribedTable = {
     target: { schema: string; name: string };
     target_columns: string[];
   }[];
+};
+
+export type DescribedColumn = {
+  name: string;
+  type: string;
+  /** The type is the row type of a table, and has its name, or is an array of them. Not shown. */
+  is_row: boolean;
+  not_null: boolean;
+  default: string | null;
+  identity: 'always' | 'by default' | null;
+  generated: 'stored' | 'virtual' | null;
+  enum: string | null;
+  comment: string | null;
 };
 
 export async function listTables(ask: Ask): Promise<ListedTable[]> {
@@ -139,12 +143,23 @@ function names(relation: string, numbers: string): string {
     join pg_catalog.pg_attribute on attrelid operator(pg_catalog.=) ${relation} and attnum operator(pg_catalog.=) number)`;
 }
 
+function isRowType(type: string): string {
+  return `exists (
+      select from pg_catalog.pg_type as own
+      left join pg_catalog.pg_type as element
+        on element.oid operator(pg_catalog.=) own.typelem and element.typarray operator(pg_catalog.=) own.oid
+      join pg_catalog.pg_class as rows_of
+        on rows_of.oid operator(pg_catalog.=) coalesce(element.typrelid, own.typrelid)
+      where own.oid operator(pg_catalog.=) ${type} and rows_of.relkind operator(pg_catalog.<>) 'c')`;
+}
+
 const keyColumns = names('indrelid', '(indkey::pg_catalog.int2[])[0:indnkeyatts operator(pg_catalog.-) 1]');
 
 /** Of all tables, by table: a text counts together with those of other tables. */
 const columns = `
   select attrelid, pg_catalog.json_agg(pg_catalog.json_build_object(
-    'name', attname, 'type', pg_catalog.format_type(atttypid, atttypmod), 'not_null', attnotnull,
+    'name', attname, 'type', pg_catalog.format_type(atttypid, atttypmod), 'is_row', ${isRowType('atttypid')},
+    'not_null', attnotnull,
     'default', ${withinTotal('default')},
     'identity', ${word('attidentity', { a: 'always', d: 'by default' })},
     'generated', ${word('attgenerated', { s: 'stored', v: 'virtual' })},
