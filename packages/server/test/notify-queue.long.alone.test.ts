@@ -82,7 +82,7 @@ afterEach(async () => {
   await until('the queue is short', async () => (await usage()) < 0.01);
 });
 
-describe('a session that blocks the NOTIFY queue is ended, and the neighbour loses nothing', () => {
+describe('a project that floods the NOTIFY queue and holds it back loses that session, and the neighbour nothing', () => {
   const holders: [string, (client: pg.Client) => Promise<unknown>][] = [
     [
       'idle in a transaction',
@@ -121,7 +121,7 @@ describe('a session that blocks the NOTIFY queue is ended, and the neighbour los
   ];
 
   it.each(holders)('a session is ended: %s', async (_how, hold) => {
-    const project = await rowhouse.project('Holder');
+    const project = await rowhouse.project('Culprit');
     const [holder, calm] = [await connect(project), await connect(neighbour)];
     await hold(holder);
     await besideNeighbour(async () => {
@@ -133,7 +133,7 @@ describe('a session that blocks the NOTIFY queue is ended, and the neighbour los
           await new Promise((resolve) => setTimeout(resolve, 10));
         }
       })();
-      const floods = [run(flooder, flood), run(flooder, drip), run(flooder, drip)];
+      const floods = [run(project, flood), run(project, drip), run(project, drip)];
       for (const { status, body } of await Promise.all(floods))
         expect([200, 503], JSON.stringify(body)).toContain(status);
       await until('the holder is ended', async () => (holder as { isOver?: boolean }).isOver);
@@ -162,16 +162,16 @@ describe('a session that blocks the NOTIFY queue is ended, and the neighbour los
   });
 
   it('a session is ended: a procedure through the API', async () => {
-    const project = await rowhouse.project('Holder');
+    const project = await rowhouse.project('Culprit');
     const held = run(project, `do $$ begin execute 'lis' || 'ten c'; commit; perform pg_sleep(50); end $$`);
     await besideNeighbour(async () => {
-      await Promise.all([run(flooder, flood), run(flooder, drip), run(flooder, drip)]);
+      await Promise.all([run(project, flood), run(project, drip), run(project, drip)]);
       expect((await held).status).toBe(503);
     });
   });
 
   it('many sessions of one project are ended at once', async () => {
-    const project = await rowhouse.project('Holder');
+    const project = await rowhouse.project('Culprit');
     const holders = await Promise.all(Array.from({ length: 20 }, () => connect(project)));
     for (const holder of holders) {
       await holder.query('listen c');
@@ -179,57 +179,75 @@ describe('a session that blocks the NOTIFY queue is ended, and the neighbour los
       await holder.query('select 1');
     }
     await besideNeighbour(async () => {
-      await Promise.all([run(flooder, flood), run(flooder, drip)]);
+      await Promise.all([run(project, flood), run(project, drip)]);
       await until('all are ended', async () => holders.every(({ isOver }) => isOver));
     });
   });
 });
 
-describe('listeners that only wait are not ended with whoever holds the queue back', () => {
-  const holders: [string, (project: Project) => Promise<() => boolean>][] = [
+describe('a flood of another project ends no listener', () => {
+  type Holder = { isOver: () => boolean; finish: () => Promise<unknown> };
+  const holders: [string, (project: Project) => Promise<Holder>][] = [
     [
-      'a listener that is busy',
+      'that is busy',
       async (project) => {
         const holder = await connect(project);
         await holder.query('listen c');
-        holder.query('select pg_sleep(12)').catch(() => {});
-        return () => holder.isOver === true;
+        const busy = holder.query('select pg_sleep(12)');
+        busy.catch(() => {});
+        return { isOver: () => holder.isOver === true, finish: () => busy };
       },
     ],
     [
-      'a listener that is idle in a transaction',
+      'that is busy, one statement after another in a transaction',
+      async (project) => {
+        const holder = await connect(project);
+        await holder.query('listen c');
+        await holder.query('begin');
+        const busy = (async () => {
+          for (let n = 0; n < 100; n++) await holder.query('select pg_sleep(0.1)');
+          await holder.query('commit');
+        })();
+        busy.catch(() => {});
+        return { isOver: () => holder.isOver === true, finish: () => busy };
+      },
+    ],
+    [
+      'that is idle in a transaction',
       async (project) => {
         const holder = await connect(project);
         await holder.query('listen c');
         await holder.query('begin');
         await holder.query('select 1');
-        return () => holder.isOver === true;
+        return { isOver: () => holder.isOver === true, finish: () => holder.query('commit') };
       },
     ],
     [
-      'a procedure through the API',
+      'in a procedure through the API',
       async (project) => {
         let isOver = false;
-        void run(project, `do $$ begin execute 'lis' || 'ten c'; commit; perform pg_sleep(50); end $$`).then(
-          ({ status }) => {
-            isOver = status === 503;
-          },
-        );
+        const busy = run(
+          project,
+          `do $$ begin execute 'lis' || 'ten c'; commit; perform pg_sleep(10); end $$`,
+        ).then(({ status }) => {
+          isOver = status !== 200;
+        });
         await new Promise((resolve) => setTimeout(resolve, 100));
-        return () => isOver;
+        return { isOver: () => isOver, finish: () => busy };
       },
     ],
-    ['nobody at all', async () => () => true],
+    ['that only waits', async () => ({ isOver: () => false, finish: async () => {} })],
   ];
 
   it.each(holders)('%s', async (_who, hold) => {
-    const isEnded = await hold(await rowhouse.project('Holder'));
+    const project = await rowhouse.project('Holder');
+    const { isOver, finish } = await hold(project);
     const third = await rowhouse.project('Third');
-    // Of the flooder's own database, of the neighbour's, and of one that does nothing else.
+    // Of the neighbour's database, and of one that does nothing else.
     const heard = new Map<string, string[]>();
     const listeners = await Promise.all(
-      [neighbour, third, neighbour].map(async (project, index) => {
-        const client = await connect(project);
+      [neighbour, third, neighbour].map(async (other, index) => {
+        const client = await connect(other);
         await client.query('listen heard');
         const name = `${index}`;
         heard.set(name, []);
@@ -237,23 +255,51 @@ describe('listeners that only wait are not ended with whoever holds the queue ba
         return client;
       }),
     );
+    let peak = 0;
+    const hear = async () => {
+      for (const list of heard.values()) list.splice(0);
+      for (const other of [neighbour, third])
+        for (let n = 1; n <= 5; n++)
+          expect((await run(other, `select pg_notify('heard', '${n}')`)).status).toBe(200);
+      const all = ['1', '2', '3', '4', '5'];
+      await until('they hear 5 of 5', async () => [...heard.values()].every((list) => list.length >= 5));
+      expect([...heard.values()]).toEqual([all, all, all]);
+    };
     await besideNeighbour(async () => {
       for (const { status, body } of await Promise.all([1, 2, 3, 4].map(() => run(flooder, flood))))
         expect([200, 503], JSON.stringify(body)).toContain(status);
-      await until('the holder is ended', async () => isEnded(), 20_000);
+      peak = await usage();
+      await hear();
+      expect(isOver()).toBe(false);
+      await finish();
+      expect(isOver()).toBe(false);
       await until('the queue is short', async () => (await usage()) < 0.01, 20_000);
+      await hear();
     });
+    expect(peak).toBeLessThan(0.5);
     expect(listeners.map((client) => (client as { isOver?: boolean }).isOver ?? false)).toEqual([
       false,
       false,
       false,
     ]);
-    for (const project of [neighbour, third])
-      for (let n = 1; n <= 5; n++)
-        expect((await run(project, `select pg_notify('heard', '${n}')`)).status).toBe(200);
-    const all = ['1', '2', '3', '4', '5'];
-    await until('they hear 5 of 5', async () => [...heard.values()].every((list) => list.length >= 5));
-    expect([...heard.values()]).toEqual([all, all, all]);
+    // It floods still, and is not refused for what it did.
+    expect((await run(flooder, 'select 1 as fine')).body.rows).toEqual([{ fine: 1 }]);
+  });
+
+  it('again and again: neither is refused direct connections', async () => {
+    const project = await rowhouse.project('Holder');
+    const holder = await connect(project);
+    await holder.query('listen c');
+    for (let time = 0; time < 3; time++) {
+      await holder.query('begin');
+      await holder.query('select 1');
+      await run(flooder, flood);
+      await new Promise((resolve) => setTimeout(resolve, 3_000));
+      await holder.query('commit');
+      await until('the queue is short', async () => (await usage()) < 0.01, 20_000);
+    }
+    for (const one of [project, flooder])
+      expect((await (await connect(one)).query('select 1 as fine')).rows).toEqual([{ fine: 1 }]);
   });
 
   it('a listener that only was not woken holds nothing back: floods that fail wake nobody', async () => {
@@ -284,14 +330,14 @@ it('a flood that does not fill the queue ends no session', async () => {
 });
 
 it('a project that repeats it gets no direct connection for a while, and the API goes on', async () => {
-  const project = await rowhouse.project('Holder');
+  const project = await rowhouse.project('Culprit');
   const bystander = await connect(neighbour);
   for (let time = 0; time < 2; time++) {
     const holder = await connect(project);
     await holder.query('listen c');
     await holder.query('begin');
     await holder.query('select 1');
-    await run(flooder, flood);
+    await run(project, flood);
     await until('the holder is ended', async () => holder.isOver);
     await until('the queue is short', async () => (await usage()) < 0.01);
   }

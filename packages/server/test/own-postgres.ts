@@ -10,17 +10,18 @@ import { openTestService, removeTestService, type TestService, type TestServiceO
 
 export type OwnPostgres = { engine: Embedded; rowhouse: TestService; folder: string };
 
-/** `restartAfterMs`: when PostgreSQL is restarted because of a statement that nothing ends. */
+/** `restartAfterMs`: when PostgreSQL is restarted because of a statement that nothing ends. `more`: settings of PostgreSQL. */
 export function useOwnPostgres({
   restartAfterMs = 0,
+  more = {},
   ...options
-}: TestServiceOptions & { restartAfterMs?: number } = {}): OwnPostgres {
+}: TestServiceOptions & { restartAfterMs?: number; more?: Record<string, string> } = {}): OwnPostgres {
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-own-'));
   const own = { folder } as OwnPostgres;
   const masterKey = randomBytes(32);
   beforeAll(async () => {
     own.engine = await startEmbedded({
-      ...{ connections: 60, dataFolder: folder, masterKey, more: { fsync: 'off' } },
+      ...{ connections: 60, dataFolder: folder, masterKey, more: { fsync: 'off', ...more } },
       ...{ say: () => {}, onEvent: () => {} },
     });
     const embedded = { folder: clusterFolderOf(folder), restartAfterMs };

@@ -11,6 +11,7 @@ import type { Database } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { isDirect, mayHaveDirectSessions } from './direct-sessions-sql.ts';
 import {
+  type Flooded,
   type HeldBack,
   isLargeQueue,
   notifyForget,
@@ -42,7 +43,7 @@ export type Stop = {
   tables: number[];
 };
 export type Unmeasured = { project: string; error: string };
-export type GuardEvent = Stop | Unmeasured | HeldBack | QueueIsLong;
+export type GuardEvent = Stop | Unmeasured | HeldBack | Flooded | QueueIsLong;
 
 const mb = 1024 * 1024;
 /** Between two turns without direct sessions, two turns with them, and two measurements while one writes near the limit. */

@@ -18,7 +18,7 @@ import {
 import { setLoginGate } from './direct-login-gate.ts';
 import { pauseDirect } from './direct-pauses.ts';
 import { openLimitsCopy } from './limits-copy.ts';
-import type { HeldBack } from './notify-guard.ts';
+import type { Flooded, HeldBack } from './notify-guard.ts';
 import { vacuumTables } from './vacuum.ts';
 
 type Deps = { control: Control; server: Server };
@@ -59,6 +59,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   const watchedProjects = new Map<string, WatchedProject>();
   const tasks = new Set<Promise<void>>();
   let unmeasuredToldAt = Number.NEGATIVE_INFINITY;
+  let floodedToldAt = Number.NEGATIVE_INFINITY;
   let isStopping = false;
 
   /** Events must be handled without delay, so nothing slow is awaited. */
@@ -77,6 +78,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   const onEvent = (event: GuardEvent) => {
     if ('queueUsage' in event) return waker.wake();
     if ('heldBack' in event) return tellHeldBack(event);
+    if ('flooding' in event) return tellFlooded(event);
     if ('error' in event) return tellUnmeasured(event);
     forgetOld();
     const { project: id, floorBytes, cancelled, ended } = event;
@@ -117,6 +119,15 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
       'a project held back the queue of notifications again: direct connections are refused for a while',
     );
     withoutWaiting(project, pauseDirect(server, project, pausedUntil));
+  };
+
+  const tellFlooded = ({ project, flooding, usage }: Flooded) => {
+    if (performance.now() - floodedToldAt < tellAgainMs) return;
+    floodedToldAt = performance.now();
+    log.warn(
+      { project, sessions: flooding, queue_usage: usage },
+      'a project fills the queue of notifications, which a session of another one holds back: what it runs is ended',
+    );
   };
 
   const forgetOld = () => {
