@@ -39,9 +39,18 @@ export class StatementEnd {
 
   /** For the next statement, which begins at the start of the bytes. */
   restart(): void {
-    Object.assign(this, { hasBegun: false, beginsAt: 0, mode: 'plain', at: 0, parens: 0, beginDepth: 0 });
-    Object.assign(this, { words: 0, first: '', isFunction: false, blockDepth: 0 });
-    Object.assign(this, { insert: 'none', listedRows: null });
+    this.hasBegun = false;
+    this.beginsAt = 0;
+    this.listedRows = null;
+    this.mode = 'plain';
+    this.at = 0;
+    this.blockDepth = 0;
+    this.parens = 0;
+    this.beginDepth = 0;
+    this.words = 0;
+    this.first = '';
+    this.isFunction = false;
+    this.insert = 'none';
   }
 
   /** Not inside of quotes or a comment that has to be closed. */
