@@ -4,6 +4,7 @@ import { ErrorBody } from '@rowhouse/api';
 import { Compile } from 'typebox/compile';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { withoutSecrets } from '../src/log.ts';
+import { lackedByPostgres } from '../src/security-fixes.ts';
 import { api, openSecondProcess, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService({
@@ -276,6 +277,9 @@ describe('endpoints without a key', () => {
     expect(headers['content-type']).toContain('text/plain');
     expect(body).toMatch(/rowhouse_projects \d+/);
     expect(body).toContain('rowhouse_postgres_up 1');
+    const { name, version } = rowhouse.service.deps.server;
+    const lacked = lackedByPostgres(version)?.releases ?? 0;
+    expect(body).toContain(`rowhouse_server_security_releases_missing{server="${name}"} ${lacked}\n`);
     expect(body).toContain('route="/api/dbaas/v2/projects/:slug"');
     expect(body).not.toContain('some-slug');
   });
