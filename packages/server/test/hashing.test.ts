@@ -238,9 +238,9 @@ describe('places in the hashing queue', () => {
     const [one, other] = many(hashing, 'b', 2).map((place) => place.hash('password'));
     await Promise.all([
       // Many of its own are ahead of these.
-      ...flood.slice(1).map((hash) => expect(hash).rejects.toMatchObject(refusal)),
+      ...flood.slice(3).map((hash) => expect(hash).rejects.toMatchObject(refusal)),
       // The service is slow.
-      expect(flood[0]).rejects.toMatchObject(slowness),
+      ...flood.slice(0, 3).map((hash) => expect(hash).rejects.toMatchObject(slowness)),
       expect(one).rejects.toMatchObject(slowness),
       expect(other).rejects.toMatchObject(slowness),
     ]);

@@ -1,6 +1,7 @@
 // The process that hashes passwords stands still: what callers are told, and that nothing happens afterwards.
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { until, useTestService } from './helpers.ts';
+import { listening, Page } from './console-page.ts';
+import { api, until, useTestService } from './helpers.ts';
 import { hashProcessesOf } from './process.ts';
 
 const rowhouse = useTestService({ spares: 2 });
@@ -61,5 +62,28 @@ describe('while no password is hashed', () => {
     expect((await auth('signup', 'bob@example.com', project, { 'idempotency-key': 'bob' })).status).toBe(201);
     expect((await auth('signin', 'ada@example.com')).status).toBe(200);
     expect((await emails()).toSorted()).toEqual(['ada@example.com', 'bob@example.com']);
+  }, 60_000);
+
+  it('the sign-in of a person in the console gets the same, and works later', async () => {
+    const email = 'grace@example.com';
+    const { body } = await rowhouse.call('POST', `${api}/account/invitations`, {
+      body: { email, role: 'viewer' },
+    });
+    const page = async () => new Page(await listening(rowhouse));
+    const code = String(body.link).split('#invitation=')[1];
+    const accepted = await (await page()).call('POST', '/console/invitation/accept', {
+      body: { code, password },
+    });
+    expect(accepted.status, accepted.text).toBe(200);
+    const goOn = standStill();
+    const answer = await (await page()).signIn({ email, password });
+    expect(answer).toMatchObject(late);
+    expect(Number(answer.headers['retry-after'])).toBeGreaterThan(1);
+    goOn();
+    await until('the queue is empty', async () => {
+      const { running, waiting } = rowhouse.service.deps.users.hashing.counts();
+      return running + waiting === 0;
+    });
+    expect((await (await page()).signIn({ email, password })).status).toBe(201);
   }, 60_000);
 });

@@ -74,8 +74,8 @@ const waitMs = 5_000;
 /** Measured on one core. Where other work keeps all cores busy, a hash may take up to twice as long. */
 const [iterationsPerMs, slowdown] = [3_000, 2];
 const mostPerSlot = 12;
-/** So many of the same account that wait ahead of one, for each slot, are why it is late. */
-const ownAheadPerSlot = 2;
+/** So many of the same account ahead of one, for each slot, are why it is late. Fewer have their turn in time even on a busy machine. */
+const ownAheadPerSlot = 4;
 /**
  * From the reservation to the end of the last hash. Nothing is written before, and with what follows this is less than a request may
  * take: a caller who waited in vain knows that nothing was changed.
