@@ -8,7 +8,8 @@ import { useOwnPostgres } from './own-postgres.ts';
 
 const own = useOwnPostgres({ connections: { budget: 30, share: 15 } });
 type Project = { slug: string; id: string; key: string };
-const timeout_ms = 1_500;
+// Long enough to be found at work on a busy machine.
+const timeout_ms = 3_000;
 
 const post = ({ slug }: Project, path: string, key: string, body: object) =>
   own.rowhouse.call('POST', `/projects/${slug}/${path}`, { key, body });

@@ -111,6 +111,10 @@ export class Exchange implements Receiver {
     return mayChange({ frame: this.options.frame, effect: this.effect });
   }
 
+  get isRead(): boolean {
+    return this.statement.isRead;
+  }
+
   get statement(): Statement {
     return this.options.statement;
   }

@@ -6,10 +6,17 @@ import type { Clock } from './answer-writer.ts';
 import type { Reader } from './reader.ts';
 
 /** Something that runs in a session and can be stopped. */
-export type Stoppable = { stop(because: RowhouseError): void; useClock(clock: Clock): void };
+export type Stoppable = {
+  stop(because: RowhouseError): void;
+  useClock(clock: Clock): void;
+  /** It names no change. What its functions have done has to be found out if a cancel does not end it. */
+  isRead?: boolean;
+};
 
 /** After a cancel without effect. A caller is answered within a second of its deadline, whatever hangs. */
 const graceMs = 500;
+/** For a read, whose session is thrown away in any case: that leaves time to look whether it has written something. */
+const readGraceMs = 150;
 /** For a statement that was refused for another reason: whether it was undone has to be known. */
 const lastWordsMs = 5_000;
 /** A reader that takes nothing for this long is given up. */
@@ -124,7 +131,7 @@ export class StatementDeadline implements Clock {
   }
 
   /** Called for a deadline, and for other reasons such as a full project. */
-  stop(because: RowhouseError, patienceMs = graceMs): void {
+  stop(because: RowhouseError, patienceMs = this.current?.isRead ? readGraceMs : graceMs): void {
     if (this.isStopped || !active.has(this)) return;
     this.stoppedBy = because;
     // If it does not end, the backend is terminated; never after `end`, when the process id may belong to another session.
