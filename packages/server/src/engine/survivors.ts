@@ -3,10 +3,10 @@
 // can be refused. The steps: the lowest priority at once; SIGFPE, for which PostgreSQL has a handler that raises an error
 // wherever the backend computes (22P01, "floating-point exception"), so that the termination takes effect; and last of all a
 // restart of PostgreSQL, as an ordinary shutdown behind a checkpoint: sessions that react roll back, and the recovery is short.
-import { setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pause } from '../pause.ts';
 import { sql } from '../postgres/sql.ts';
+import { lowerToLowest } from './backend-priority.ts';
 import { type Computing, openComputing } from './computing.ts';
 import {
   endProjectBackends,
@@ -32,7 +32,6 @@ export type Survivors = {
 export type OwnPostgres = { folder: string; restartAfterMs: number };
 type Log = Record<'error' | 'warn', (details: object, message: string) => void>;
 
-const lowestPriority = 19;
 const lookMs = 250;
 /** With a thousand sessions, a search for parallel workers blocks this process for some 10 ms. */
 const looksPerSearch = 8;
@@ -72,7 +71,7 @@ export function openSurvivors(first: Server, own: OwnPostgres | undefined, log: 
       for (const one of [pid, ...workers]) {
         if (one !== pid && !isParallelWorkerOf(folder, pid, one)) continue;
         const computing = watched.get(one) ?? openComputing(one);
-        if (!watched.has(one)) lowerPriority(one);
+        if (!watched.has(one)) lowerToLowest(one);
         watched.set(one, computing);
         if (computing.look()) interruptBackend(one);
       }
@@ -105,12 +104,4 @@ export function openSurvivors(first: Server, own: OwnPostgres | undefined, log: 
     count: () => known.size,
     stop: () => stopping.abort(),
   };
-}
-
-function lowerPriority(pid: number): void {
-  try {
-    setPriority(pid, lowestPriority);
-  } catch {
-    // It has ended, or belongs to another account: then it goes on as it is until it is interrupted.
-  }
 }
