@@ -1,4 +1,5 @@
 // What is sent again and what is not, with a network that is made up here.
+import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { type ClientOptions, createClient } from './client.ts';
 import type { RowhouseError } from './errors.ts';
@@ -114,6 +115,14 @@ it('a caller who gives up while it waits is told at once', async () => {
   await vi.advanceTimersByTimeAsync(10);
   expect(await work).toMatchObject({ code: 'aborted' });
   expect(vi.getTimerCount()).toBe(0);
+});
+
+it('a signal that lasts keeps nothing of the retries that it outlives', async () => {
+  const { signal } = new AbortController();
+  const { db, sent } = answering([failing(503, 'unavailable'), failing(503, 'unavailable')]);
+  await settled(db.query('select 1', [], { signal }));
+  expect(sent.length).toBe(3);
+  expect(getEventListeners(signal, 'abort')).toEqual([]);
 });
 
 it('what does not answer in time is a timeout, with a word about what that means', async () => {

@@ -171,7 +171,7 @@ export function openBackupKeeper(
   const rest = async (ms: number, ended: AbortSignal) => {
     const woken = new AbortController();
     checkSchedule = () => woken.abort();
-    await pause(ms, AbortSignal.any([woken.signal, ended]));
+    await pause(ms, woken.signal, ended);
   };
 
   const scheduleLoop = async (ended: AbortSignal): Promise<void> => {

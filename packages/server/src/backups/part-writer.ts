@@ -2,10 +2,11 @@
 // long to answer, and a server with thousands of projects has thousands of parts.
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
+import { type UnlessFailed, unlessFailed } from '../pause.ts';
 import { compressedHere, encrypt } from './encryption.ts';
 import { type BackupPart, names, type Repository } from './repository.ts';
 
-type Upload = { pipe: PassThrough; done: Promise<BackupPart>; bytes: number };
+type Upload = { pipe: PassThrough; done: Promise<BackupPart>; unlessFailed: UnlessFailed; bytes: number };
 
 const bufferedBytes = 1024 * 1024;
 const maxFinishing = 4;
@@ -30,7 +31,7 @@ export class PartWriter {
     upload.bytes += bytes.length;
     if (upload.pipe.write(bytes)) return;
     // A failed upload does not drain.
-    await Promise.race([once(upload.pipe, 'drain'), upload.done]);
+    await upload.unlessFailed(once(upload.pipe, 'drain'));
   }
 
   /** All parts, once the storage has confirmed them. */
@@ -61,9 +62,9 @@ export class PartWriter {
     const pipe = new PassThrough({ highWaterMark: bufferedBytes });
     // An upload that failed before it read anything does not listen, and `abort` must not end the process.
     pipe.on('error', () => {});
-    const upload: Upload = { pipe, bytes: 0, done: this.store(part, pipe, () => upload.bytes) };
-    // Reported by write or finish.
-    upload.done.catch(() => {});
+    const done = this.store(part, pipe, () => upload.bytes);
+    // Its failure is reported by write or finish.
+    const upload: Upload = { pipe, bytes: 0, done, unlessFailed: unlessFailed(done) };
     this.open.set(part, upload);
     return upload;
   }

@@ -1,6 +1,7 @@
 // Receives WAL from the slot and stores it. Goes on where the repository ends, confirms only what is stored, and stops
 // reading while the storage is slower than PostgreSQL. Any failure ends it: the caller starts it again.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pause, unlessFailed } from '../pause.ts';
 import type { Address, Queryable } from '../postgres/database.ts';
 import { formatLsn, segmentName } from '../postgres/lsn.ts';
 import {
@@ -99,8 +100,7 @@ async function receive(request: Request, session: Session): Promise<void> {
       },
     },
   );
-  const failed = stream.ended.then(() => Promise.reject(new Error('The stream ended.')));
-  failed.catch(() => {});
+  const unlessEnded = unlessFailed(stream.ended.then(() => Promise.reject(new Error('The stream ended.'))));
 
   let stored = from;
   const confirm = () => stream.confirm(current.start + BigInt(current.received), stored);
@@ -120,21 +120,20 @@ async function receive(request: Request, session: Session): Promise<void> {
     request.onStored(stored, serverEnd);
   };
   /** Until the next time to store, or until a segment is complete. */
-  const pause = async () => {
+  const rest = () => {
     const woken = new AbortController();
     wake = () => woken.abort();
-    const either = AbortSignal.any([woken.signal, signal]);
-    await Promise.race([failed, sleep(everyMs, undefined, { signal: either }).catch(() => {})]);
+    return unlessEnded(pause(everyMs, woken.signal, signal));
   };
   let storing: Promise<void> = Promise.resolve();
   const step = () => {
     storing = storeNext();
-    return Promise.race([failed, storing]);
+    return unlessEnded(storing);
   };
   try {
     while (!signal.aborted) {
       await step();
-      if (waiting.length === 0) await pause();
+      if (waiting.length === 0) await rest();
     }
     while (waiting.length > 0) await step();
     await step();

@@ -5,6 +5,7 @@ import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type UnlessFailed, unlessFailed } from '../pause.ts';
 import { type Address, type Database, openDatabase } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { type Capacity, larger, readControlFile } from './control-file.ts';
@@ -51,8 +52,8 @@ export type RecoveryServer = {
   look(): Promise<ReplayState>;
   /** Ends the replay. From here on the server accepts changes, which nobody keeps. */
   open(): Promise<void>;
-  /** Rejects when PostgreSQL ends by itself. */
-  failed: Promise<never>;
+  /** What `work` resolves with, unless PostgreSQL ends by itself before. */
+  unlessFailed: UnlessFailed;
   stop(): Promise<void>;
 };
 
@@ -96,19 +97,19 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
   };
   const database = openDatabase(address, { max: 2, statementMs: writeOutMs, queryMs: 65_000 });
   let isStopping = false;
-  const failed = postmaster.exited.then((how): never => {
+  const exited = postmaster.exited.then((how): never => {
     throw isStopping ? new Error('stopped') : new EngineError(`The PostgreSQL of the restore ${how}.`);
   });
-  failed.catch(() => {});
+  const unlessExited = unlessFailed(exited);
   return {
     address,
     database,
-    failed,
-    look: () => Promise.race([failed, look(database, cluster.folder, capacity)]),
+    unlessFailed: unlessExited,
+    look: () => unlessExited(look(database, cluster.folder, capacity)),
     open: async () => {
       // It may be open already: see look.
       const promote = sql`select pg_promote(true, ${openWithinS}::int) where pg_is_in_recovery()`;
-      await Promise.race([failed, database.query(promote, writeOutMs)]);
+      await unlessExited(database.query(promote, writeOutMs));
       const [row] = await database.query<{ closed: boolean }>(sql`select pg_is_in_recovery() as closed`);
       if (row?.closed !== false) throw new EngineError('The PostgreSQL of the restore did not open.');
     },

@@ -159,7 +159,7 @@ async function replay(
       if (target) throw errors.restoreOutOfRange(target, [rangeOfPlan(plan, lastCommit)]);
       return lastCommit;
     }
-    await Promise.race([server.failed, sleep(lookMs, undefined, { signal })]);
+    await server.unlessFailed(sleep(lookMs, undefined, { signal }));
   }
 }
 
