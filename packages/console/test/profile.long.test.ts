@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
 import { startEmailChange } from '../../server/src/people/profile.ts';
 import { api } from '../../server/test/helpers.ts';
-import { enterPassword, fill, inBrowsers, openPage, type Watched } from './browser.ts';
+import { asksBeforeLeaving, enterPassword, fill, inBrowsers, openPage, type Watched } from './browser.ts';
 import { expectLooks } from './looks.ts';
 import { join, openAccount, password } from './members-of.ts';
 import { partsOf, useConsoleService, useVisit } from './visit.ts';
@@ -179,6 +179,35 @@ inBrowsers('the profile', (name) => {
     await dialog('Recovery codes').waitFor();
     expect(await dialog().getByRole('listitem').allInnerTexts()).not.toContain(codes[1]);
     await button('I have stored them').click();
+  });
+
+  it('shows recovery codes on whatever screen is open when they arrive', async () => {
+    await page.goto(at('profile'));
+    await button('New recovery codes').click();
+    await fill(dialog().getByLabel('Your password'), password);
+    await fill(dialog().getByLabel('Code', { exact: true }), nextCode());
+    let leave = () => {};
+    const left = new Promise<void>((resolve) => {
+      leave = resolve;
+    });
+    const renewed = page.waitForRequest('**/second-factor/recovery-codes');
+    await page.route('**/second-factor/recovery-codes', async (route) => {
+      await left;
+      await route.continue();
+    });
+    await button('Make new codes').click();
+    await renewed;
+    await dialog().getByRole('button', { name: 'Cancel' }).click();
+    expect(await asksBeforeLeaving(page)).toBe(true);
+    await visit.link('Projects').click();
+    await projects(page);
+    leave();
+    await dialog('Recovery codes').waitFor();
+    expect(await dialog().getByRole('listitem').allInnerTexts()).toHaveLength(10);
+    await button('I have stored them').click();
+    await expect.poll(() => asksBeforeLeaving(page)).toBe(false);
+    await page.unrouteAll();
+    await page.goto(at('profile'));
   });
 
   it('changes the email address by a link that was sent to the new one', async () => {

@@ -1,5 +1,5 @@
 // The authenticator app: set up, replace the recovery codes, turn off.
-import type { ConsoleProfileResponse, ConsoleRecoveryCodesResponse } from '@rowhouse/api';
+import type { ConsoleProfileResponse } from '@rowhouse/api';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { sessionRequest } from '../api/request.ts';
@@ -9,7 +9,7 @@ import { Button } from '../ui/button.tsx';
 import { Section } from '../ui/page.tsx';
 import { toast } from '../ui/toast.tsx';
 import { ProveFactor } from './prove-factor.tsx';
-import { RecoveryCodes } from './recovery-codes.tsx';
+import { RenewCodes } from './renew-codes.tsx';
 import { SetUpFactor } from './set-up-factor.tsx';
 
 type Props = { person: ConsoleProfileResponse['person'] };
@@ -17,17 +17,12 @@ type Props = { person: ConsoleProfileResponse['person'] };
 export function SecondFactorSection({ person }: Props) {
   const client = useQueryClient();
   const [open, setOpen] = useState<'set-up' | 'renew' | 'turn-off' | null>(null);
-  const [codes, setCodes] = useState<readonly string[] | null>(null);
   const reload = async () => {
     await refresh();
     await client.invalidateQueries({ queryKey: ['person'] });
     await client.invalidateQueries({ queryKey: ['console-sessions'] });
   };
-  const show = (fresh: readonly string[]) => {
-    setOpen(null);
-    setCodes(fresh);
-    return reload();
-  };
+  const close = () => setOpen(null);
   return (
     <Section title="Second factor" about="A code of an authenticator app, which every sign-in then needs.">
       <div className="panel panel-pad row row-wrap">
@@ -48,34 +43,17 @@ export function SecondFactorSection({ person }: Props) {
           </Button>
         )}
       </div>
-      {open === 'set-up' ? (
-        <SetUpFactor email={person.email} onDone={show} onClose={() => setOpen(null)} />
-      ) : null}
-      {open === 'renew' ? (
-        <ProveFactor
-          title="New recovery codes"
-          action="Make new codes"
-          email={person.email}
-          onClose={() => setOpen(null)}
-          onProve={async (proof) => {
-            const url = 'person/second-factor/recovery-codes';
-            await show(
-              (await sessionRequest<ConsoleRecoveryCodesResponse>('POST', url, proof)).recovery_codes,
-            );
-          }}
-        >
-          The old recovery codes no longer work.
-        </ProveFactor>
-      ) : null}
+      {open === 'set-up' ? <SetUpFactor email={person.email} onDone={reload} onClose={close} /> : null}
+      {open === 'renew' ? <RenewCodes email={person.email} onDone={reload} onClose={close} /> : null}
       {open === 'turn-off' ? (
         <ProveFactor
           title="Turn off the second factor"
           action="Turn off"
           email={person.email}
-          onClose={() => setOpen(null)}
+          onClose={close}
           onProve={async (proof) => {
             await sessionRequest('DELETE', 'person/second-factor', proof);
-            setOpen(null);
+            close();
             toast.done('The second factor is off.');
             await reload();
           }}
@@ -83,7 +61,6 @@ export function SecondFactorSection({ person }: Props) {
           Then the password alone signs in. Accounts that require a second factor cannot be used without one.
         </ProveFactor>
       ) : null}
-      {codes ? <RecoveryCodes codes={codes} onClose={() => setCodes(null)} /> : null}
     </Section>
   );
 }

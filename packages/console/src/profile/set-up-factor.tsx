@@ -8,15 +8,18 @@ import { PasswordField } from '../session/password-field.tsx';
 import { attemptLabel, useAttempt } from '../session/use-attempt.ts';
 import { SecretLine } from '../ui/code.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
+import { useShownOnce } from '../ui/shown-once.tsx';
 import { QrCode } from './qr-code.tsx';
+import { RecoveryCodes } from './recovery-codes.tsx';
 
-type Props = { email: string; onDone: (codes: readonly string[]) => unknown; onClose: () => void };
+type Props = { email: string; onDone: () => unknown; onClose: () => void };
 
 export function SetUpFactor({ email, onDone, onClose }: Props) {
   const [password, setPassword] = useState('');
   const [begun, setBegun] = useState<ConsoleFactorResponse | null>(null);
   const [code, setCode] = useState('');
   const { error, isBusy, waitS, run } = useAttempt();
+  const shownOnce = useShownOnce(onClose);
   const begin = () =>
     run(async () => {
       const send = () => sessionRequest<ConsoleFactorResponse>('POST', 'person/second-factor', { password });
@@ -27,7 +30,11 @@ export function SetUpFactor({ email, onDone, onClose }: Props) {
     run(async () => {
       const url = 'person/second-factor/confirm';
       const body = { code: code.trim() };
-      await onDone((await sessionRequest<ConsoleRecoveryCodesResponse>('POST', url, body)).recovery_codes);
+      await shownOnce(
+        () => sessionRequest<ConsoleRecoveryCodesResponse>('POST', url, body),
+        ({ recovery_codes: codes }, close) => <RecoveryCodes codes={codes} onClose={close} />,
+      );
+      await onDone();
     });
   const isEntered = begun ? code.trim() !== '' : password !== '';
   return (
