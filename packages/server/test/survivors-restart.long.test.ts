@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { clusterFolderOf, type Embedded } from '../src/engine/embedded.ts';
+import { isRunning } from '../src/engine/server-processes.ts';
 import type { Server } from '../src/engine/servers.ts';
 import { openSurvivors } from '../src/engine/survivors.ts';
 import type { Database } from '../src/postgres/database.ts';
@@ -23,9 +24,14 @@ async function openSession({ address }: Embedded, database: Database): Promise<n
   const client = new pg.Client({ host, port, user, password, database: 'postgres' });
   client.on('error', () => {});
   await client.connect();
-  onTestFinished(() => client.end().catch(() => {}));
   const { rows } = await client.query('select pg_backend_pid() as pid');
-  return rows[0].pid;
+  const pid: number = rows[0].pid;
+  onTestFinished(async () => {
+    // A stopped one would hold up the end of PostgreSQL.
+    if (isRunning(pid)) process.kill(pid, 'SIGCONT');
+    await client.end().catch(() => {});
+  });
+  return pid;
 }
 
 it('says that PostgreSQL restarts only if it does', { timeout: 120_000 }, async () => {
