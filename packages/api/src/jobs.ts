@@ -18,7 +18,7 @@ export const jobKinds = [
 ] as const;
 export type JobKind = (typeof jobKinds)[number];
 
-export const jobStatuses = ['running', 'done', 'done_with_losses', 'failed', 'cancelled'] as const;
+const jobStatuses = ['running', 'done', 'done_with_losses', 'failed', 'cancelled'] as const;
 export type JobStatus = (typeof jobStatuses)[number];
 
 export const Job = Type.Object(

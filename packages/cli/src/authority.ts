@@ -13,7 +13,7 @@ export function trustAuthority(file: string): void {
   tls.createSecureContext = (options) => usual({ ca, ...options });
 }
 
-export function readCertificates(file: string): string {
+function readCertificates(file: string): string {
   let text: string;
   try {
     text = readFileSync(file, 'utf8');

@@ -1,9 +1,8 @@
 // The project is the first argument or -p, in every command that has one.
-
 import type { Command } from 'commander';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createProgram } from './commands.ts';
-import { isProject, leavesOf } from './project-argument.ts';
+import { byNameOnly, isProject, leavesOf } from './project-argument.ts';
 
 /** Those that work on no project, or make one. A new command is either here, or takes a project in both ways. */
 const without = [
@@ -65,16 +64,7 @@ const without = [
   'completion',
 ];
 /** They mean the whole service, or ask for the name, where no project is given. */
-const notFilled = [
-  'logs',
-  'backup drill',
-  'audit',
-  'link',
-  'projects delete',
-  'projects restore',
-  'branches reset',
-  'branches promote',
-];
+const notFilled = ['logs', 'backup drill', 'audit', ...byNameOnly];
 const named = leavesOf(createProgram());
 const withProject = named.map(([name]) => name).filter((name) => !without.includes(name));
 const environment = { ...process.env };
@@ -145,9 +135,7 @@ describe('the project of a command', () => {
     const line = [...words, ...args, ...options];
     if (isProject(command.registeredArguments[0]) && !notFilled.includes(name))
       expect(await understood(line), line.join(' ')).toEqual(wanted);
-    else if (
-      ['projects delete', 'projects restore', 'branches reset', 'branches promote', 'link'].includes(name)
-    )
+    else if (byNameOnly.includes(name))
       await expect(understood(line)).rejects.toThrow(/missing required argument/);
     else expect((await understood(line)).rest).toEqual(wanted.rest);
   });

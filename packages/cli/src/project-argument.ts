@@ -6,7 +6,13 @@ import { failure } from './failure.ts';
 import { linkedProject, noProject } from './profiles.ts';
 
 /** A project is deleted and brought back only by its name. */
-const byNameOnly = ['projects delete', 'projects restore', 'branches reset', 'branches promote', 'link'];
+export const byNameOnly = [
+  'projects delete',
+  'projects restore',
+  'branches reset',
+  'branches promote',
+  'link',
+];
 const flags = '-p, --project <slug>';
 const about = 'the project, in place of the first argument';
 
@@ -16,7 +22,8 @@ const oneWordStatements = new Set(
   'abort analyse analyze begin checkpoint cluster commit end rollback vacuum'.split(' '),
 );
 
-export type Inside = Command & { args: string[]; _processArguments(): void };
+/** What Commander does not publish. */
+type Inside = Command & { args: string[]; _processArguments(): void };
 
 export function fillProjects(program: Command): void {
   for (const [name, command] of leavesOf(program)) {

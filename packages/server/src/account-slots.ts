@@ -4,11 +4,11 @@ import { AccountTurns } from './account-turns.ts';
 import { errors } from './errors.ts';
 
 export type SlotLimits = Readonly<{
-  /** At once. */
+  /** How many run at once. */
   all: number;
-  /** Left out: all. */
+  /** Of one account. Left out: all. */
   perAccount?: number;
-  /** The last ones, for accounts that have none. */
+  /** How many of the last ones are for accounts that have none. */
   kept?: number;
   /** How many may wait. A quarter of these places is for accounts of which nothing waits. */
   waiting?: number;

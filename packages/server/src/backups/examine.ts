@@ -34,7 +34,9 @@ const anew = 'Take a full backup now: rowhouse backup now --full. Then look for 
 const provenForMs = 3 * 24 * 60 * 60 * 1000;
 /** The slot is told every second or two. */
 const manyBytes = 64 * 1024 * 1024;
-const [soonMs, lookMs] = [15_000, 250];
+/** Within this time, WAL that was written before must be stored. */
+const soonMs = 15_000;
+const lookMs = 250;
 
 export async function examineBackups(config: Config): Promise<{ check: 'backups' } & Finding> {
   const location = backupLocation(config);

@@ -54,7 +54,8 @@ export function openIdentity({ control, storage, location, clusters }: Deps): Re
       sql`select from settings where name = 'backup_taken_at' or starts_with(name, 'backup_taken_at:')`,
     );
     if (taken.length === 0) return false;
-    const [stored, ours] = [await listClusters(storage), await clusters()];
+    const stored = await listClusters(storage);
+    const ours = await clusters();
     return !stored.some((cluster) => ours.includes(cluster));
   };
 

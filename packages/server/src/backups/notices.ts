@@ -28,7 +28,8 @@ export function openNotices(server: string, tell: TellOperators, now: () => numb
   const tellNow = () => {
     stop();
     if (isTold || latest === null || now() - toldAt < againMs) return;
-    [isTold, toldAt] = [true, now()];
+    isTold = true;
+    toldAt = now();
     tell(server, problemOf(latest));
   };
   return {

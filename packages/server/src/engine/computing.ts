@@ -10,14 +10,16 @@ type Sample = {
   calls: number | null;
 };
 
-/** In ticks of 10 ms. */
-const [enoughUserTicks, mostSystemTicks] = [20, 1];
+/** Ticks of 10 ms. */
+const enoughUserTicks = 20;
+const mostSystemTicks = 1;
 /**
  * Code that takes much memory and gives it back, again and again, touches new memory all the time. So long without a read or a
  * write, a process changes no pages: the log of its changes would have filled its buffers. One that removes the files of many
  * tables, which its commit does at the end, touches little new memory.
  */
-const [enoughTicks, enoughFaults] = [300, 1_000];
+const enoughTicks = 300;
+const enoughFaults = 1_000;
 
 export type Computing = {
   /**
@@ -76,7 +78,10 @@ function sampleOf(pid: number): Sample | null {
   }
 }
 
-/** How often it has read or written a file. One that writes pages does, once it has used every buffer. null: the system does not say. */
+/**
+ * How often it has read or written a file. One that writes pages does, once it has used every buffer. null: the system does not
+ * say.
+ */
 function callsOf(pid: number): number | null {
   try {
     const io = readFileSync(`/proc/${pid}/io`, 'utf8');

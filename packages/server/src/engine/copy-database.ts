@@ -7,7 +7,10 @@ import { sizeOf } from './provision.ts';
 import type { Server } from './servers.ts';
 
 export type Copier = {
-  /** Writes what is dirty, so that the checkpoints during the copy have little to do. Nothing has to wait for this, and it may fail. */
+  /**
+   * Writes what is dirty, so that the checkpoints during the copy have little to do. Nothing has to wait for this, and it may
+   * fail.
+   */
   prepare(id: string): Promise<void>;
   /**
    * Nothing may be connected to `from`; logins wait until the copy is done. The new database accepts no connections: every
@@ -22,7 +25,8 @@ const copyTimeoutMs = 25_000;
  * Copying files forces two checkpoints, so on an overloaded disk it can take longer than that for an empty database. A copy
  * through the log forces none, but writes every page twice.
  */
-const [slowCheckpointMs, smallBytes] = [5_000, 256 * 1024 * 1024];
+const slowCheckpointMs = 5_000;
+const smallBytes = 256 * 1024 * 1024;
 
 /** Gives `use` a session of its own, opened ahead of time: requests wait for as short a time as possible. */
 export function withCopier<T>(server: Server, use: (copier: Copier) => Promise<T>): Promise<T> {

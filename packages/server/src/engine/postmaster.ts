@@ -155,7 +155,9 @@ export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): 
 }
 
 /** Sessions that compute without looking for interrupts are interrupted (survivors.ts), and those that are left then are killed. */
-const [interruptAfterMs, interruptEveryMs, killAfterMs] = [2_000, 250, 15_000];
+const interruptAfterMs = 2_000;
+const interruptEveryMs = 250;
+const killAfterMs = 15_000;
 
 /** Fast shutdown: ends sessions and writes everything out. Stronger signals follow only if that does not finish. */
 export async function stopPostmaster(cluster: Cluster, { pid, exited }: Postmaster): Promise<void> {

@@ -1,5 +1,6 @@
 // A project's database and roles. Every step is idempotent, so an interrupted one is simply repeated.
 import { errors } from '../errors.ts';
+import { openInFlight } from '../in-flight.ts';
 import { type Address, isState, openDatabase } from '../postgres/database.ts';
 import type { Host } from '../postgres/primary.ts';
 import { scramVerifier } from '../postgres/scram.ts';
@@ -191,9 +192,7 @@ export async function resetPassword(server: Server, id: string): Promise<number>
 
 /** Repeats `act`, and ends sessions of the project that block it. Concurrent calls for the same `what` share one attempt. */
 function endBlockers(server: Server, id: string, what: string, act: () => Promise<void>): Promise<void> {
-  const running = inProgress.get(what);
-  if (running) return running;
-  const repeat = async () => {
+  return inFlight(what, async () => {
     for (let attempt = 1; ; attempt++) {
       try {
         return await act();
@@ -202,13 +201,10 @@ function endBlockers(server: Server, id: string, what: string, act: () => Promis
         await endSessions(server, id);
       }
     }
-  };
-  const attempt = repeat().finally(() => inProgress.delete(what));
-  inProgress.set(what, attempt);
-  return attempt;
+  });
 }
 
-const inProgress = new Map<string, Promise<void>>();
+const inFlight = openInFlight<void>();
 
 /** Everything needed to log in to a project's database. */
 export type ProjectLogin = Readonly<{
@@ -247,9 +243,9 @@ export function asUser(
   { id, serverId, passwordVersion, accountId, caller: key }: ProjectLogin,
   actingUser: ActingUser,
 ): ProjectLogin {
-  const isAnonymous = actingUser.role === 'anon';
-  const [loginAs, caller] = isAnonymous ? (['anon', key] as const) : (['user', actingUser.userId] as const);
-  return { id, serverId, passwordVersion, accountId, caller, loginAs, actingUser };
+  return actingUser.role === 'anon'
+    ? { id, serverId, passwordVersion, accountId, caller: key, loginAs: 'anon', actingUser }
+    : { id, serverId, passwordVersion, accountId, caller: actingUser.userId, loginAs: 'user', actingUser };
 }
 
 const anonymous: ActingUser = { role: 'anon' };

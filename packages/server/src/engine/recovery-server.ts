@@ -60,7 +60,10 @@ export type RecoveryServer = {
 const sharedBuffersMb = 128;
 const openWithinS = 120;
 const watchMs = 1_000;
-/** What writes out everything that was replayed takes as long as the disk needs. A server that hangs is noticed without it, by `look`. */
+/**
+ * What writes out everything that was replayed takes as long as the disk needs. A server that hangs is noticed without it, by
+ * `look`.
+ */
 export const writeOutMs = 30 * 60_000;
 
 /** Returns when the server answers queries, which is when it has replayed the WAL that was written during the backup. */

@@ -134,8 +134,8 @@ function isLeftover(folder: string, pid: number): boolean {
 }
 
 /**
- * The WAL file that the server in the folder is replaying, or waits for, by the description that its process gives of itself: a server that
- * replays does not answer before it is consistent. null: none, or the system does not show it.
+ * The WAL file that the server in the folder is replaying, or waits for, by the description that its process gives of itself: a
+ * server that replays does not answer before it is consistent. null: none, or the system does not show it.
  */
 export function findReplayedFile(folder: string): string | null {
   if (process.platform !== 'linux') return null;

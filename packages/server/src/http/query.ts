@@ -33,9 +33,13 @@ export const defaultTimeoutMs = 29_000;
 export function queryRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['query'];
   const config = {
-    ...({ numbers: 'values', hasTimeout: true, notesChanges: true, readsStandbys: true } as const),
-    ...({ acceptsToken: 'acting', beforeReplay: checkSession(deps) } as const),
-  };
+    numbers: 'values',
+    hasTimeout: true,
+    notesChanges: true,
+    readsStandbys: true,
+    acceptsToken: 'acting',
+    beforeReplay: checkSession(deps),
+  } as const;
   const admit = admitActingUsers(deps);
   // A publishable key never runs SQL, not even as anon.
   const onRequest = async (request: FastifyRequest) => {

@@ -10,7 +10,8 @@ type BackupNews = { server: string; problem: { reason: string; hint: string } | 
 
 const maxAddresses = 10;
 /** A machine that has trouble with its disks may have some with its network. */
-const [attempts, againMs] = [4, 15_000];
+const attempts = 4;
+const againMs = 15_000;
 
 /** Without a mail server, nothing is sent. It never rejects: the log and the metrics say the same. */
 export async function mailBackupNews({ control, mail, onError }: Deps, news: BackupNews): Promise<void> {

@@ -63,7 +63,8 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
     reader?.(bytes);
     if (refusedAt < 0) return pass(backend, client, bytes);
     // The name belonged to another database for a moment: the login met the exchange of the two.
-    const [before, refusal] = [bytes.subarray(0, refusedAt), bytes.subarray(refusedAt)];
+    const before = bytes.subarray(0, refusedAt);
+    const refusal = bytes.subarray(refusedAt);
     backend.pause();
     void options
       .isThere()

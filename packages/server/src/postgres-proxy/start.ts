@@ -74,6 +74,7 @@ export async function whyEnded(control: Control, projectId: string): Promise<End
   if (row.state !== null && (row.isHeld || row.state !== 'copying')) return 'moving';
   return row.isHeld ? 'held' : null;
 }
+
 export async function isThere(control: Control, projectId: string): Promise<boolean> {
   const statement = sql`select from projects where id = ${projectId} and deleted_at is null`;
   return (await control.query(statement, lookMs)).length > 0;

@@ -13,7 +13,6 @@ const harmless = new Set([
   'FETCH',
   'MOVE',
   'SHOW',
-
   'DECLARE CURSOR',
   'CLOSE CURSOR',
   'CLOSE CURSOR ALL',
@@ -28,7 +27,6 @@ const harmless = new Set([
   'SAVEPOINT',
   'RELEASE',
   'PREPARE TRANSACTION',
-
   'LISTEN',
   'UNLISTEN',
   'NOTIFY',

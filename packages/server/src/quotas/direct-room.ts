@@ -3,24 +3,20 @@
 // a connection and gets none.
 import { databaseOf, maxDirectSessions, roleOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
+import { openInFlight } from '../in-flight.ts';
 import { sql } from '../postgres/sql.ts';
 import { isDirect } from './direct-sessions-sql.ts';
 
 /** How long one that is ended may take to go, and all of them together. */
 const [endMs, answerMs] = [300, 4_000];
-const running = new Map<string, Promise<number>>();
+const inFlight = openInFlight<number>();
 
 /**
  * Ends the direct sessions that are more than a project may have: idle ones first, and of those the ones that came last. Returns how
  * many these are.
  */
 export function makeRoomForApi(server: Server, id: string): Promise<number> {
-  const name = `${server.id} ${id}`;
-  const known = running.get(name);
-  if (known) return known;
-  const ending = endSurplus(server, id).finally(() => running.delete(name));
-  running.set(name, ending);
-  return ending;
+  return inFlight(`${server.id} ${id}`, () => endSurplus(server, id));
 }
 
 async function endSurplus(server: Server, id: string): Promise<number> {

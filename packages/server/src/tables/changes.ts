@@ -203,9 +203,10 @@ function* withJsonTexts<T>(table: Table, body: unknown, bytes: Buffer, compiling
 const noNames: ReadonlySet<string> = new Set();
 
 function jsonColumns({ columns }: Table): ReadonlySet<string> {
-  let names = noNames;
-  for (const column of columns.values()) if (isJsonText(column)) names = new Set([...names, column.name]);
-  return names;
+  let names: Set<string> | null = null;
+  for (const column of columns.values())
+    if (isJsonText(column)) names = (names ?? new Set()).add(column.name);
+  return names ?? noNames;
 }
 
 /** Compiles a small body at once; for a large one, other requests get turns in between. */

@@ -29,7 +29,8 @@ export function keepHashChild({ slots, onError, program = programFile() }: Optio
       // Inherits no environment variables: they may contain the master key.
       env: { UV_THREADPOOL_SIZE: String(slots) },
       execArgv: [],
-      // Its own POSIX session: Ctrl-C in a terminal does not reach it, and on Linux it has a share of the cores of its own (an autogroup).
+      // Its own POSIX session: Ctrl-C in a terminal does not reach it, and on Linux it has a share of the cores of its own (an
+      // autogroup).
       detached: true,
       // A stack trace of a failed message could contain a password.
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],

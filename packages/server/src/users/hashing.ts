@@ -40,7 +40,7 @@ type Options = {
   slots?: number;
   /** Called when a hash begins. */
   onBegin?: () => void;
-  /** For a caller, all in all. */
+  /** How long a caller waits, all in all. */
   withinMs?: number;
   onError: (error: unknown) => void;
 };

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Storage, StorageError } from './storage.ts';
 
-export const markerName = 'repository';
+const markerName = 'repository';
 const maxMarkerBytes = 4096;
 
 /** The id of the repository. null: there is no marker. */

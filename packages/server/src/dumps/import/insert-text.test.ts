@@ -56,7 +56,7 @@ describe('the rows of an INSERT', () => {
 
   it('in a time proportional to their length', () => {
     const started = performance.now();
-    const row = `(${"'x', ".repeat(1)}'${'y'.repeat(50)}')`;
+    const row = `('x', '${'y'.repeat(50)}')`;
     const text = `insert into auth.users (a, b) values ${Array(50_000).fill(row).join(',')};`;
     expect(read(text)).toHaveLength(50_000);
     expect(performance.now() - started).toBeLessThan(5_000);

@@ -44,18 +44,16 @@ export const needlessRows: ReadonlySet<string> = new Set([
   'storage.migrations',
   'storage.prefixes',
   'storage.s3_multipart_uploads',
-
   'storage.s3_multipart_uploads_parts',
   'supabase_functions.migrations',
   'supabase_migrations.schema_migrations',
-
   'supabase_migrations.seed_files',
   'net.http_request_queue',
   'net._http_response',
   'cron.job_run_details',
 ]);
 
-/** On tables of its own schemas. */
+/** Triggers that Supabase's services have on their own tables. */
 export const supabaseTriggers: ReadonlySet<string> = new Set([
   'update_objects_updated_at',
   'enforce_bucket_name_length_trigger',
@@ -78,7 +76,7 @@ export const supabaseEventTriggers: ReadonlySet<string> = new Set([
   'pgrst_drop_watch',
 ]);
 
-/** Of the databases of Heroku. */
+/** Every database of Heroku has them. */
 export const herokuEventTriggers: ReadonlySet<string> = new Set([
   'extension_before_drop',
   'log_create_ext',
@@ -86,7 +84,7 @@ export const herokuEventTriggers: ReadonlySet<string> = new Set([
   'validate_extension',
 ]);
 
-/** They watch the server, or serve the service. */
+/** Extensions that watch the server, or serve the service. */
 const needlessExtensions: ReadonlySet<string> = new Set([
   'pg_stat_statements',
   'pg_graphql',

@@ -91,6 +91,7 @@ function preparePolicy(text: string, origin: Origin, role: string): Prepared {
   const first = named[0];
   if (!first || !last) return { run: text };
   const here = named.map((word) => roleHere(word, origin, role)).filter((found) => found !== null);
+  // Lost, also if the role is one of the service's own: who can read the rows has changed.
   if (here.length === 0) return { skip: missing(first.word).skip };
   return { run: `${text.slice(0, first.start)}${here.join(', ')}${text.slice(last.end)}` };
 }

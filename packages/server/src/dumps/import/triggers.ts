@@ -11,7 +11,7 @@ export class Triggers {
     this.session = session;
   }
 
-  /** Whether the statement was one of these, which need not run itself. */
+  /** Whether the statement was SET, which need not run itself. RESET runs, too: it can be about other settings as well. */
   async take(text: string): Promise<boolean> {
     if (text.length > 200) return false;
     const [, value] = role.exec(text) ?? [];

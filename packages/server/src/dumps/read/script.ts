@@ -9,7 +9,10 @@ import { findEnd, untilEnd } from './rows.ts';
 import { StatementEnd } from './statement-end.ts';
 import { findWords } from './words.ts';
 
-/** What pg_dump says about the statements that follow, or what they say themselves (subject.ts): good for a report, never for a decision about rights. */
+/**
+ * What pg_dump says about the statements that follow, or what they say themselves (subject.ts): good for a report, never for a
+ * decision about rights.
+ */
 export type Heading = Readonly<{
   kind: string;
   schema: string | null;

@@ -107,7 +107,6 @@ function find(text: string): Heading | null {
 const maxChars = 4_000;
 
 function ofCreate(text: string): Heading | null {
-  const kindOf = (found: RegExpExecArray | null) => (found?.[1] ?? '').toUpperCase().replace(/\s+/g, ' ');
   const made = view.exec(text) ?? routine.exec(text) ?? simple.exec(text);
   if (made) return ofSchema(kindOf(made), made, 2);
   const found = table.exec(text);
@@ -139,14 +138,14 @@ function ofAlter(text: string): Heading | null {
   if (guarded) return ofTable('POLICY', guarded[1], guarded, 2);
   const wide = global.exec(text);
   if (wide) {
-    const kind = (wide[1] ?? '').toUpperCase().replace(/\s+/g, ' ');
+    const kind = kindOf(wide);
     const isSetting = databaseSetting.test(text);
     const own = kind === 'DATABASE' ? (isSetting ? 'DATABASE PROPERTIES' : 'DATABASE CHANGE') : kind;
     return { kind: own, schema: null, name: unquote(wide[2]), owner: null };
   }
   const found = altered.exec(text);
   if (!found) return null;
-  const kind = (found[1] ?? '').toUpperCase().replace(/\s+/g, ' ');
+  const kind = kindOf(found);
   if (kind === 'SCHEMA') return { kind, schema: null, name: unquote(found[2]), owner: null };
   return ofSchema(kind, found, 2);
 }
@@ -154,7 +153,7 @@ function ofAlter(text: string): Heading | null {
 function ofComment(text: string): Heading | null {
   const wide = commentedGlobal.exec(text);
   if (wide) {
-    const kind = (wide[1] ?? '').toUpperCase().replace(/\s+/g, ' ');
+    const kind = kindOf(wide);
     return { kind: 'COMMENT', schema: null, name: `${kind} ${unquote(wide[2])}`, owner: null };
   }
   const found = commented.exec(text);
@@ -174,6 +173,11 @@ function ofGrant(text: string): Heading | null {
 function ofSetval(sequence: string | undefined): Heading | null {
   const found = sequence === undefined ? null : new RegExp(`^${qualified}$`).exec(sequence);
   return ofSchema('SEQUENCE SET', found, 1);
+}
+
+/** As the statement names it: TABLE, MATERIALIZED VIEW. */
+function kindOf(found: RegExpExecArray): string {
+  return (found[1] ?? '').toUpperCase().replace(/\s+/g, ' ');
 }
 
 /** `at`: the group of the first part. Without a schema, the search path decides. */

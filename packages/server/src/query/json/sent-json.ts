@@ -123,6 +123,10 @@ function isTokenByte(byte: number | undefined): boolean {
   );
 }
 
-const [quote, comma, openBracket, backslash, closeBracket, openBrace, closeBrace] = [
-  34, 44, 91, 92, 93, 123, 125,
-];
+const quote = 34;
+const comma = 44;
+const openBracket = 91;
+const backslash = 92;
+const closeBracket = 93;
+const openBrace = 123;
+const closeBrace = 125;

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { upTo } from '../../cache-size.ts';
 import { RowhouseError } from '../../errors.ts';
+import { openInFlight } from '../../in-flight.ts';
 import { isState } from '../../postgres/database.ts';
 import { RefusedError } from '../../postgres/session.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
@@ -37,16 +38,9 @@ const settledMs = 200;
 
 export function openHomes(locate: Locate): Homes {
   const homes = new LRUCache<string, number>({ ...upTo(maxKept), ttl: keptMs });
-  const looking = new Map<string, ReturnType<Locate>>();
-  const look = (projectId: string) => {
-    const running = looking.get(projectId);
-    if (running) return running;
-    const started = locate(projectId).finally(() => looking.delete(projectId));
-    looking.set(projectId, started);
-    return started;
-  };
+  const inFlight = openInFlight<Awaited<ReturnType<Locate>>>();
   const refresh = async (projectId: string) => {
-    const found = await look(projectId);
+    const found = await inFlight(projectId, () => locate(projectId));
     if (found) homes.set(projectId, found.serverId);
     return found;
   };

@@ -2,6 +2,7 @@
 // queue that is fair to accounts and projects, and a cache of the results.
 import { Worker } from 'node:worker_threads';
 import { errors } from '../../errors.ts';
+import { openInFlight } from '../../in-flight.ts';
 import { MemoryBudget } from '../../memory-budget.ts';
 import { FairQueue } from './fair-queue.ts';
 import { judgeOversizedText } from './oversized-text.ts';
@@ -61,7 +62,7 @@ export function startParser(): Parser {
   const [medium, large] = [new FairQueue(threads[1].ask, 1), new FairQueue(threads[2].ask, 1)];
   // No total limit: with one, a few projects could cause all others to be refused.
   const waiting = new MemoryBudget({ perHolder: maxWaiting, total: Number.POSITIVE_INFINITY });
-  const inFlight = new Map<string, Promise<Verdict>>();
+  const inFlight = openInFlight<Verdict>();
 
   const ask = async ({ id: projectId, accountId }: ParsedFor, text: string): Promise<Verdict> => {
     const size = Math.max(text.length, minWaiting);
@@ -77,14 +78,8 @@ export function startParser(): Parser {
   };
 
   /** If many clients send the same new text at the same moment, it is parsed once. */
-  const askOnce = (project: ParsedFor, text: string): Promise<Verdict> => {
-    const key = `${project.id} ${text}`;
-    const known = inFlight.get(key);
-    if (known) return known;
-    const verdict = ask(project, text).finally(() => inFlight.delete(key));
-    inFlight.set(key, verdict);
-    return verdict;
-  };
+  const askOnce = (project: ParsedFor, text: string): Promise<Verdict> =>
+    inFlight(`${project.id} ${text}`, () => ask(project, text));
 
   return {
     recall: (projectId, text) => cache.get(projectId, text),

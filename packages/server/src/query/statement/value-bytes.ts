@@ -28,7 +28,8 @@ const scalarBytes = (type: string, modifier: string) => `
   where varying.name::pg_catalog.name ${equals} ${type}.typname and ${type}.oid operator(pg_catalog.<) ${firstUserOid}`;
 
 /** A header, six dimensions of which each has two braces of its own, and the bitmap of nulls. */
-const [arrayConstant, dimensionFactor] = [40, 4];
+const arrayConstant = 40;
+const dimensionFactor = 4;
 /** Of an element: its header and its alignment. */
 const elementBytes = 7;
 

@@ -1,0 +1,13 @@
+// What several ask for at the same time is done once.
+
+/** A function that begins `act`, or returns the run for the same key that is still under way. */
+export function openInFlight<T>(): (key: string, act: () => Promise<T>) => Promise<T> {
+  const running = new Map<string, Promise<T>>();
+  return (key, act) => {
+    const known = running.get(key);
+    if (known) return known;
+    const run = act().finally(() => running.delete(key));
+    running.set(key, run);
+    return run;
+  };
+}
