@@ -46,7 +46,8 @@ async function run(args: string[], env: Record<string, string> = {}) {
     stdio: ['ignore', 'pipe', 'pipe'],
     cwd: folder,
   });
-  let [out, err] = ['', ''];
+  let out = '';
+  let err = '';
   child.stdout.on('data', (text) => (out += text));
   child.stderr.on('data', (text) => (err += text));
   const status = await new Promise<number | null>((resolve) => child.on('close', resolve));

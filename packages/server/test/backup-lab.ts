@@ -31,7 +31,11 @@ export async function startLab(
 ): Promise<Lab> {
   const { folder, masterKey } = at ?? { folder: newFolder('lab'), masterKey: randomBytes(32) };
   const engine = await startEmbedded({
-    ...{ dataFolder: folder, masterKey, connections: 20, reserveBytes: 0, say: () => {} },
+    dataFolder: folder,
+    masterKey,
+    connections: 20,
+    reserveBytes: 0,
+    say: () => {},
     onEvent: () => {},
     more: { summarize_wal: 'on', ...more },
   });
@@ -51,7 +55,9 @@ export async function examineBackups(
   wanted = 'backups',
 ) {
   const env = {
-    ...{ PATH: process.env.PATH, ROWHOUSE_DATA: lab.folder, ROWHOUSE_BACKUP_URL: `file:${repository}` },
+    PATH: process.env.PATH,
+    ROWHOUSE_DATA: lab.folder,
+    ROWHOUSE_BACKUP_URL: `file:${repository}`,
     ROWHOUSE_MASTER_KEY: lab.masterKey.toString('hex'),
     ROWHOUSE_CONTROL_DATABASE: controlDatabase,
   };

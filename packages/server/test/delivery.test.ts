@@ -12,6 +12,7 @@ import { errorBody } from '../src/http/error-response.ts';
 import { type Delivery, openDelivery } from '../src/users/delivery.ts';
 import type { UserMessage } from '../src/users/mail-texts.ts';
 import { makeCode } from '../src/users/one-time-codes.ts';
+import { openGate } from './helpers.ts';
 
 type Mail = { from: string; to: string[]; headers: Map<string, string>; text: string };
 
@@ -394,16 +395,13 @@ describe('delivery by mail', () => {
 
   /** Takes no message before `release`. */
   async function startStalled() {
-    let release = () => {};
-    const released = new Promise<void>((resolve) => {
-      release = resolve;
-    });
+    const gate = openGate();
     const server = await startServer({
       onRcptTo: (_, __, done) => {
-        released.then(() => done());
+        gate.passed.then(() => done());
       },
     });
-    return { ...server, release };
+    return { ...server, release: gate.open };
   }
 
   async function expectOverloaded(sending: Promise<void>): Promise<void> {

@@ -3,10 +3,10 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { newId } from '../src/control/new-id.ts';
 import { databaseExists, databaseOf } from '../src/engine/provision.ts';
-import { openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { createProject } from '../src/projects/create.ts';
-import { api, asAdmin, until } from './helpers.ts';
+import { holdTransaction } from './held-transaction.ts';
+import { asAdmin, jobEnd, until } from './helpers.ts';
 import { useOwnPostgres } from './own-postgres.ts';
 
 const own = useOwnPostgres();
@@ -71,15 +71,7 @@ it('while no database can be dropped, jobs end, slugs are free, projects expire,
   const expiring = await rowhouse.project('Expiring');
   await deps().control.query(sql`update projects set expires_at = now() where id = ${expiring.id}`);
 
-  const job = await until(
-    'the job has ended',
-    async () => {
-      const { body } = await rowhouse.call('GET', `${api}/jobs/${jobId}`);
-      return body.job.status !== 'running' && body.job;
-    },
-    20_000,
-  );
-  expect(job.status).toBe('failed');
+  expect((await jobEnd(rowhouse, jobId, 20_000)).status).toBe('failed');
   const again = { name: 'Filled', slug: project.slug };
   expect((await rowhouse.call('POST', '/projects', { body: again })).status).toBe(201);
   await until(
@@ -106,22 +98,10 @@ it('databases that cannot be dropped hold up no other', { tags: 'long', timeout:
   const free = await rowhouse.project('Free');
   const neighbour = await rowhouse.project('Neighbour');
   for (const { slug } of [...locked, free]) await rowhouse.call('DELETE', `/projects/${slug}`);
-  const holder = openDatabase(own.engine.address, { max: 1 });
-  let letGo = () => {};
-  const held = new Promise<void>((resolve) => {
-    letGo = resolve;
-  });
-  let isHeld = () => {};
-  const holding = new Promise<void>((resolve) => {
-    isHeld = resolve;
-  });
-  const holds = holder.transaction(async (inside) => {
+  const letGo = await holdTransaction(own.engine.address, async (transaction) => {
     for (const { id } of locked)
-      await inside.query(sql`comment on database ${sql.id(databaseOf(id))} is 'held'`);
-    isHeld();
-    await held;
+      await transaction.query(sql`comment on database ${sql.id(databaseOf(id))} is 'held'`);
   });
-  await holding;
   try {
     const ids = [...locked, free].map(({ id }) => id);
     // The free one is the last to be noted.
@@ -134,9 +114,7 @@ it('databases that cannot be dropped hold up no other', { tags: 'long', timeout:
     for (const { id } of locked) expect(await exists(id)).toBe(true);
     await expectServed(neighbour);
   } finally {
-    letGo();
-    await holds;
-    await holder.end();
+    await letGo();
   }
   await until(
     'the others follow',

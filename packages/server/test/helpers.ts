@@ -269,3 +269,25 @@ export async function until<T>(
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
+
+/** The job as it is once it has ended. */
+// biome-ignore lint/suspicious/noExplicitAny: a test looks into results of many shapes
+export function jobEnd({ call }: Pick<TestService, 'call'>, id: string, withinMs = 60_000): Promise<any> {
+  return until(
+    'the job has ended',
+    async () => {
+      const { job } = (await call('GET', `${api}/jobs/${id}`)).body;
+      return job.status !== 'running' && job;
+    },
+    withinMs,
+  );
+}
+
+/** Whoever waits for `passed` goes on when the test calls `open`. */
+export function openGate(): { passed: Promise<void>; open: () => void } {
+  let open = () => {};
+  const passed = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { passed, open };
+}

@@ -5,8 +5,8 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
 import { writeArchive } from './archives.ts';
 import { download, type Project, run } from './exports.ts';
-import { api, asAdmin, until, useTestService } from './helpers.ts';
-import { importDump, isGone, jobEnd, upload } from './importing.ts';
+import { api, asAdmin, jobEnd, until, useTestService } from './helpers.ts';
+import { importDump, isGone, upload } from './importing.ts';
 
 const folder = path.join(tmpdir(), `rowhouse-test-imports-${process.pid}`);
 const rowhouse = useTestService({

@@ -4,8 +4,8 @@ import { isElsewhere, isPublic, readRemote } from '../src/dumps/import/remote.ts
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { run } from './exports.ts';
-import { address, api, asAdmin, until, useTestService } from './helpers.ts';
-import { isGone, jobEnd } from './importing.ts';
+import { address, api, asAdmin, jobEnd, until, useTestService } from './helpers.ts';
+import { isGone } from './importing.ts';
 
 const rowhouse = useTestService({
   imports: { allowPrivateHosts: true },

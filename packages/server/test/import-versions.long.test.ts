@@ -14,8 +14,8 @@ import pg from 'pg';
 import { afterAll, describe, expect, it } from 'vitest';
 import { findRunAs } from '../src/engine/run-as.ts';
 import { run } from './exports.ts';
-import { useTestService } from './helpers.ts';
-import { importDump, jobEnd, upload } from './importing.ts';
+import { jobEnd, useTestService } from './helpers.ts';
+import { importDump, upload } from './importing.ts';
 import { freePort } from './process.ts';
 import { installPostgres } from './pypi-postgres.ts';
 

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { roleOf } from '../src/engine/provision.ts';
 import { writeArchive } from './archives.ts';
 import { corpus, download, type Project, run } from './exports.ts';
-import { openSecondProcess, useTestService } from './helpers.ts';
-import { importDump, jobEnd, upload } from './importing.ts';
+import { jobEnd, openSecondProcess, useTestService } from './helpers.ts';
+import { importDump, upload } from './importing.ts';
 import { codeAndViews, constraintsAndTables, everyType, rightsAndNames } from './schemas.ts';
 
 const rowhouse = useTestService({
@@ -49,7 +49,9 @@ describe('a project', () => {
     expect(job.error).toBeNull();
     expect(job.result).toEqual({
       ...{ tables: 7, rows: 8, users: 2, large_objects: format === 'sql' ? 0 : 1 },
-      ...{ skipped: [], skipped_count: 0, lost_count: 0 },
+      skipped: [],
+      skipped_count: 0,
+      lost_count: 0,
     });
     expect(await comparable(project)).toBe(await comparable(source));
     for (const email of ['ada@example.com', 'bob@example.com']) {

@@ -6,7 +6,7 @@ import pg from 'pg';
 import { expect, onTestFinished } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import type { Project } from './exports.ts';
-import { address, api, type TestService, until } from './helpers.ts';
+import { address, api, jobEnd, type TestService } from './helpers.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of many shapes
 type Body = any;
@@ -24,17 +24,6 @@ export async function upload(
     payload: dump,
   });
   return { status: response.statusCode, body: response.json() };
-}
-
-export async function jobEnd(rowhouse: TestService, id: string): Promise<Body> {
-  return until(
-    'the job has ended',
-    async () => {
-      const { body } = await rowhouse.call('GET', `${api}/jobs/${id}`);
-      return body.job.status !== 'running' && body.job;
-    },
-    60_000,
-  );
 }
 
 /** Uploads, and waits for the job. */

@@ -23,7 +23,7 @@ const sizeText = `
     + (select coalesce(sum(pg_relation_size(indexrelid)), 0) from pg_index
        where indrelid in ($1, (select reltoastrelid from pg_class where oid = $1))) as bytes`;
 
-export type Attacked = { tables: number; trusted: number; inserts: number; failed: number };
+type Attacked = { tables: number; trusted: number; inserts: number; failed: number };
 
 /** Until `count` inserts were compared, `perTable` in each. Throws at the first that adds more than its bound. */
 export async function attackBounds(

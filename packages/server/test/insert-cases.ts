@@ -12,7 +12,7 @@ type Kind = Readonly<{
   /** It can be in a B-tree. */
   isKey?: true;
 }>;
-export type RandomTable = Readonly<{ statements: string[]; columns: readonly Kind[] }>;
+type RandomTable = Readonly<{ statements: string[]; columns: readonly Kind[] }>;
 
 /** Objects that the tables use. */
 export const preparation = [
@@ -176,8 +176,13 @@ function randomKind(random: Random): Kind {
   if (chance < 66) return random.pick([padded, scaled])(random);
   if (chance < 68) return random.pick(strange);
   const element = random.pick([
-    ...[() => random.pick(fixed.slice(0, -1)), () => random.pick(unordered), () => random.pick(short)],
-    ...[() => padded(random), () => padded(random), () => scaled(random), () => documents[0] as Kind],
+    () => random.pick(fixed.slice(0, -1)),
+    () => random.pick(unordered),
+    () => random.pick(short),
+    () => padded(random),
+    () => padded(random),
+    () => scaled(random),
+    () => documents[0] as Kind,
   ])();
   return arrayOf(random, element);
 }
@@ -219,7 +224,7 @@ export function randomTable(random: Random): RandomTable {
   return { statements, columns };
 }
 
-export type RandomInsert = Readonly<{ text: string; params: (string | null)[] }>;
+type RandomInsert = Readonly<{ text: string; params: (string | null)[] }>;
 
 export function randomInsert(random: Random, { columns }: RandomTable): RandomInsert {
   const params: (string | null)[] = [];

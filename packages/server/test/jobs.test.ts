@@ -7,7 +7,7 @@ import type { JobRun } from '../src/jobs/jobs.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { createProject } from '../src/projects/create.ts';
 import { noteLeft } from '../src/projects/reconcile.ts';
-import { api, openSecondProcess, until, useTestService } from './helpers.ts';
+import { api, jobEnd, openGate, openSecondProcess, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService();
 const deps = () => rowhouse.service.deps;
@@ -50,11 +50,7 @@ async function startFilling(service = rowhouse) {
 
 const getJob = async (id: string, key = rowhouse.accountKey) =>
   rowhouse.call('GET', `${api}/jobs/${id}`, { key });
-const ended = (id: string) =>
-  until('the job has ended', async () => {
-    const { job } = (await getJob(id)).body;
-    return job.status !== 'running' && job;
-  });
+const ended = (id: string) => jobEnd(rowhouse, id);
 const query = (slug: string, key: string) =>
   rowhouse.call('POST', `/projects/${slug}/query`, { key, body: { query: 'select 1 as one' } });
 
@@ -190,15 +186,10 @@ describe('a job whose process is gone', () => {
       await control().session(async (session) => {
         await sleep(1_500);
         await session.query(sql`select pg_advisory_lock_shared(hashtext('rowhouse runner'), ${-other}::int)`);
-        const found = await until(
-          'it has ended',
-          async () => {
-            const { job } = (await getJob(lost)).body;
-            return job.status !== 'running' && job;
-          },
-          20_000,
-        );
-        expect(found).toMatchObject({ status: 'failed', error: { code: 'unavailable' } });
+        expect(await jobEnd(rowhouse, lost, 20_000)).toMatchObject({
+          status: 'failed',
+          error: { code: 'unavailable' },
+        });
         await sleep(5_000);
         for (const id of [...kept, beating, back]) expect((await getJob(id)).body.job.status).toBe('running');
       });
@@ -231,13 +222,10 @@ describe('a job', () => {
 
 it('a flood of jobs of one kind is refused, and other kinds run', async () => {
   const [account] = await deps().control.query<{ id: string }>(sql`select id from accounts`);
-  let finish = () => {};
-  const ending = new Promise<void>((resolve) => {
-    finish = resolve;
-  });
+  const gate = openGate();
   const start = (kind: 'restore' | 'verify') =>
     deps().jobs.start({ kind, accountId: account?.id ?? '' }, async () => {
-      await ending;
+      await gate.passed;
       return {};
     });
   const started = await Promise.allSettled(Array.from({ length: 12 }, () => start('restore')));
@@ -245,7 +233,7 @@ it('a flood of jobs of one kind is refused, and other kinds run', async () => {
   expect(refused).toHaveLength(4);
   expect(refused[0]).toMatchObject({ reason: { code: 'overloaded' } });
   const other = await start('verify');
-  finish();
+  gate.open();
   expect((await ended(other.id)).status).toBe('done');
   await until('there is room again', () =>
     start('restore').then(

@@ -21,8 +21,12 @@ export function useOwnPostgres({
   const masterKey = randomBytes(32);
   beforeAll(async () => {
     own.engine = await startEmbedded({
-      ...{ connections: 60, dataFolder: folder, masterKey, more: { fsync: 'off', ...more } },
-      ...{ say: () => {}, onEvent: () => {} },
+      dataFolder: folder,
+      masterKey,
+      connections: 60,
+      more: { fsync: 'off', ...more },
+      say: () => {},
+      onEvent: () => {},
     });
     const embedded = { folder: clusterFolderOf(folder), restartAfterMs };
     own.rowhouse = await openTestService({ ...options, masterKey, embedded, at: own.engine.address });

@@ -1,4 +1,4 @@
-// Clients of the PostgreSQL proxy, polite and hostile ones, and a proxy in front of a test's service.
+// Clients of PostgreSQL and its proxy, polite and hostile ones, and a proxy in front of a test's service.
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -48,6 +48,22 @@ export async function loginOf(rowhouse: TestService, slug: string): Promise<Logi
   const { body } = await rowhouse.call('GET', `/projects/${slug}/connection`);
   const { user, password, database } = body.connection;
   return { user, password, database };
+}
+
+/** Past the proxy and the API, in a session of its own. */
+export async function runDirectly(
+  rowhouse: TestService,
+  slug: string,
+  statements: readonly string[],
+): Promise<void> {
+  const { body } = await rowhouse.call('GET', `/projects/${slug}/connection`);
+  const client = new pg.Client({ connectionString: body.connection.url });
+  await client.connect();
+  try {
+    for (const statement of statements) await client.query(statement);
+  } finally {
+    await client.end();
+  }
 }
 
 /** Closed after the test. */

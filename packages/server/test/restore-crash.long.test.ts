@@ -135,7 +135,7 @@ it('whatever dies during a restore, the project is whole and nothing half is lef
   service = await launch(env);
   await until('the second PostgreSQL has ended', async () => !isRunning(pid));
   await ready();
-  // The next process knows at once that the one with the job is gone: ten times less than a silent job is waited for.
+  // The next process sees within seconds that the one with the job is gone. A silent job is waited for for a minute.
   const readyAt = performance.now();
   expect((await ended(third.job.id)).status).toBe('failed');
   expect(performance.now() - readyAt).toBeLessThan(40_000);

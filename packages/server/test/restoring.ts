@@ -5,7 +5,7 @@ import type { BackupLocation } from '../src/backup-url.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { type Lab, newFolder } from './backup-lab.ts';
 import type { Project } from './exports.ts';
-import { api, openTestService, type TestService, until } from './helpers.ts';
+import { jobEnd, openTestService, type TestService, until } from './helpers.ts';
 
 type Options = {
   location?: BackupLocation;
@@ -16,10 +16,14 @@ type Options = {
 /** Returns when there is a backup. `location`: a new folder if it is missing. */
 export async function startService(lab: Lab, { location, ...more }: Options = {}): Promise<TestService> {
   const rowhouse = await openTestService({
-    ...{ at: lab.engine.address, masterKey: lab.masterKey, restores: { dataFolder: lab.folder } },
+    at: lab.engine.address,
+    masterKey: lab.masterKey,
+    restores: { dataFolder: lab.folder },
     backups: {
       location: location ?? { kind: 'folder', folder: newFolder('repository') },
-      ...{ reserveBytes: 0, retentionDays: 7, rateMb: 0 },
+      reserveBytes: 0,
+      retentionDays: 7,
+      rateMb: 0,
     },
     imports: { folder: newFolder('imports'), allowPrivateHosts: false },
     ...more,
@@ -43,15 +47,7 @@ export async function moment(lab: Lab): Promise<string> {
 export const ask = (rowhouse: TestService, slug: string, body: object) =>
   rowhouse.call('POST', `/projects/${slug}/restore`, { body });
 
-export const end = (rowhouse: TestService, job: string) =>
-  until(
-    'the restore has ended',
-    async () => {
-      const { body } = await rowhouse.call('GET', `${api}/jobs/${job}`);
-      return body.job.status !== 'running' && body.job;
-    },
-    120_000,
-  );
+export const end = (rowhouse: TestService, job: string) => jobEnd(rowhouse, job, 120_000);
 
 export async function restore(rowhouse: TestService, slug: string, to: string) {
   const started = await ask(rowhouse, slug, { to });

@@ -1,42 +1,16 @@
 // A disk that is too slow. The process that writes checkpoints is stopped (SIGSTOP) on a PostgreSQL of its own: whatever waits
 // for a checkpoint then waits for ever, as it does for very long on an overloaded disk.
-import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type Embedded, startEmbedded } from '../src/engine/embedded.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
-import { openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, openTestService, removeTestService, type TestService } from './helpers.ts';
+import { holdTransaction } from './held-transaction.ts';
+import { asAdmin } from './helpers.ts';
+import { useOwnPostgres } from './own-postgres.ts';
 
-let engine: Embedded;
-let rowhouse: TestService;
-const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-slow-disk-'));
-
-beforeAll(async () => {
-  engine = await startEmbedded({
-    ...{ connections: 60, dataFolder: folder, masterKey: randomBytes(32), more: { fsync: 'off' } },
-    ...{ say: () => {}, onEvent: () => {} },
-  });
-  rowhouse = await openTestService({ at: engine.address });
-});
-afterAll(async () => {
-  await rowhouse?.stop();
-  if (rowhouse)
-    await removeTestService(
-      rowhouse.controlDatabase,
-      rowhouse.service.deps.server.installation,
-      engine.address,
-    );
-  await engine?.stop();
-  rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
-});
-
+const own = useOwnPostgres();
 type Project = { slug: string; id: string; key: string };
 const query = async ({ slug, key }: Project, text: string) => {
-  const { status, body } = await rowhouse.call('POST', `/projects/${slug}/query`, {
+  const { status, body } = await own.rowhouse.call('POST', `/projects/${slug}/query`, {
     key,
     body: { query: text },
   });
@@ -49,7 +23,7 @@ async function stopCheckpoints(): Promise<() => void> {
   const rows = await asAdmin(
     (admin) =>
       admin.query<{ pid: number }>(sql`select pid from pg_stat_activity where backend_type = 'checkpointer'`),
-    engine.address,
+    own.engine.address,
   );
   const { pid } = rows[0] as { pid: number };
   process.kill(pid, 'SIGSTOP');
@@ -60,20 +34,20 @@ async function stopCheckpoints(): Promise<() => void> {
 
 describe('while no checkpoint ends', () => {
   it('small projects are branched, reset and promoted, and their neighbours notice nothing', async () => {
-    const [parent, neighbour] = [await rowhouse.project('Slow'), await rowhouse.project('Neighbour')];
+    const [parent, neighbour] = [await own.rowhouse.project('Slow'), await own.rowhouse.project('Neighbour')];
     await query(parent, 'create table t as select n from generate_series(1, 1000) as n');
     const goOn = await stopCheckpoints();
-    const made = await rowhouse.call('POST', `/projects/${parent.slug}/branches`, {
+    const made = await own.rowhouse.call('POST', `/projects/${parent.slug}/branches`, {
       body: { name: 'Branch' },
     });
     expect([made.status, made.body.error]).toEqual([201, undefined]);
     const branch = { slug: made.body.project.slug, id: made.body.project.id, key: made.body.api_key };
     expect(await query(branch, 'select count(*) from t')).toEqual([{ count: 1000 }]);
     await query(parent, 'insert into t values (0)');
-    expect((await rowhouse.call('POST', `/projects/${branch.slug}/reset`)).status).toBe(200);
+    expect((await own.rowhouse.call('POST', `/projects/${branch.slug}/reset`)).status).toBe(200);
     expect(await query(branch, 'select count(*) from t')).toEqual([{ count: 1001 }]);
     await query(branch, 'delete from t');
-    expect((await rowhouse.call('POST', `/projects/${branch.slug}/promote`)).status).toBe(200);
+    expect((await own.rowhouse.call('POST', `/projects/${branch.slug}/promote`)).status).toBe(200);
     expect(await query(parent, 'select count(*) from t')).toEqual([{ count: 0 }]);
     expect(await query(neighbour, 'select 1 as one')).toEqual([{ one: 1 }]);
     goOn();
@@ -82,14 +56,14 @@ describe('while no checkpoint ends', () => {
   it('a copy that needs checkpoints is given up with 503, leaves nothing, and succeeds later', {
     tags: 'long',
   }, async () => {
-    const parent = await rowhouse.project('Large');
+    const parent = await own.rowhouse.project('Large');
     // Above the size that is copied through the log.
     await query(parent, 'create table t (n int, pad text)');
     await query(parent, 'alter table t alter pad set storage external');
     await query(parent, "insert into t select n, repeat('x', 10000) from generate_series(1, 30000) as n");
     const goOn = await stopCheckpoints();
     const branch = () =>
-      rowhouse.call('POST', `/projects/${parent.slug}/branches`, { body: { name: 'Branch' } });
+      own.rowhouse.call('POST', `/projects/${parent.slug}/branches`, { body: { name: 'Branch' } });
     const { status, body, headers } = await branch();
     expect([status, body.error.code, body.error.message]).toEqual([
       503,
@@ -104,31 +78,17 @@ describe('while no checkpoint ends', () => {
 });
 
 it('a lock that keeps a branch waiting gives 503, not 500', { tags: 'long' }, async () => {
-  const parent = await rowhouse.project('Locked');
-  const holder = openDatabase(engine.address, { max: 1 });
-  let letGo = () => {};
-  const held = new Promise<void>((resolve) => {
-    letGo = resolve;
-  });
-  let isHeld = () => {};
-  const holding = new Promise<void>((resolve) => {
-    isHeld = resolve;
-  });
-  const holds = holder.transaction(async (inside) => {
-    await inside.query(sql`comment on database ${sql.id(databaseOf(parent.id))} is 'held'`);
-    isHeld();
-    await held;
-  });
-  await holding;
+  const parent = await own.rowhouse.project('Locked');
+  const letGo = await holdTransaction(own.engine.address, (transaction) =>
+    transaction.query(sql`comment on database ${sql.id(databaseOf(parent.id))} is 'held'`),
+  );
   try {
-    const { status, body } = await rowhouse.call('POST', `/projects/${parent.slug}/branches`, {
+    const { status, body } = await own.rowhouse.call('POST', `/projects/${parent.slug}/branches`, {
       body: { name: 'Branch' },
     });
     expect([status, body.error.code]).toEqual([503, 'unavailable']);
     expect(await query(parent, 'select 1 as one')).toEqual([{ one: 1 }]);
   } finally {
-    letGo();
-    await holds;
-    await holder.end();
+    await letGo();
   }
 });

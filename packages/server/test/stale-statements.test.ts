@@ -1,8 +1,8 @@
 // A statement that is kept prepared is PostgreSQL's, with the types that its parameters had. After a change of tables, nobody may
 // notice that it was kept.
-import pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useTestService } from './helpers.ts';
+import { runDirectly } from './proxy-clients.ts';
 
 const rowhouse = useTestService({ connections: { budget: 20, share: 6 } });
 let project: { slug: string; id: string; key: string };
@@ -22,17 +22,8 @@ const batch = (...statements: string[]) =>
     key: project.key,
     body: { statements: statements.map((query) => ({ query })) },
   });
-/** A session of its own, of which the service knows nothing. */
-async function psql(...statements: string[]): Promise<void> {
-  const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
-  const client = new pg.Client({ connectionString: body.connection.url });
-  await client.connect();
-  try {
-    for (const statement of statements) await client.query(statement);
-  } finally {
-    await client.end();
-  }
-}
+/** In a session of which the service knows nothing. */
+const psql = (...statements: string[]) => runDirectly(rowhouse, project.slug, statements);
 const inQueries = async (...statements: string[]) => {
   for (const statement of statements) expect((await run(statement)).body).toMatchObject({ ok: true });
 };

@@ -12,8 +12,8 @@ import { databaseExists, databaseOf, roleOf } from '../src/engine/provision.ts';
 import { derivePassword } from '../src/engine/role-passwords.ts';
 import type { Address } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { api, asAdmin, until } from './helpers.ts';
-import { jobEnd, upload } from './importing.ts';
+import { api, asAdmin, jobEnd, until } from './helpers.ts';
+import { upload } from './importing.ts';
 import { useOwnPostgres } from './own-postgres.ts';
 
 type Project = { slug: string; id: string; key: string };
@@ -36,7 +36,11 @@ const statements: Record<string, string> = {
 async function connect({ id }: Project, masterKey: Buffer, { host, port }: Address): Promise<pg.Client> {
   const user = roleOf(id);
   const client = new pg.Client({
-    ...{ host, port, user, password: derivePassword(masterKey, user), database: databaseOf(id) },
+    host,
+    port,
+    user,
+    password: derivePassword(masterKey, user),
+    database: databaseOf(id),
   });
   client.on('error', () => {});
   await client.connect();
@@ -85,8 +89,11 @@ describe('a statement without interrupt checks', () => {
     );
     expect((await query(culprit, 'alter table kept set (parallel_workers = 2)')).status).toBe(200);
     const settings = {
-      ...{ max_parallel_workers_per_gather: 2, min_parallel_table_scan_size: 0 },
-      ...{ parallel_setup_cost: 0, parallel_tuple_cost: 0, parallel_leader_participation: 'off' },
+      max_parallel_workers_per_gather: 2,
+      min_parallel_table_scan_size: 0,
+      parallel_setup_cost: 0,
+      parallel_tuple_cost: 0,
+      parallel_leader_participation: 'off',
     };
     const set = Object.entries(settings).map(([name, value]) => `set_config('${name}', '${value}', true)`);
     const slow = `repeat('a', 4000000 + n) like '%' || repeat('a', 2000000) || 'b%'`;
@@ -162,8 +169,12 @@ it('a shutdown ends statements without interrupt checks, and no recovery follows
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-shutdown-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
   const engine = await startEmbedded({
-    ...{ connections: 20, dataFolder: folder, masterKey: randomBytes(32), more: { fsync: 'off' } },
-    ...{ say: () => {}, onEvent: () => {} },
+    dataFolder: folder,
+    masterKey: randomBytes(32),
+    connections: 20,
+    more: { fsync: 'off' },
+    say: () => {},
+    onEvent: () => {},
   });
   const role = 'p_shutdown';
   await asAdmin(
@@ -201,7 +212,8 @@ describe('a backend that does not even compute', () => {
     process.kill(pid as number, 'SIGSTOP');
     let isOver = false;
     const acknowledged: number[] = [];
-    let [failedSince, longestMs] = [0, 0];
+    let failedSince = 0;
+    let longestMs = 0;
     const writing = (async () => {
       for (let n = 0; !isOver; n++) {
         const { status } = await query(neighbour, 'insert into kept values ($1)', {

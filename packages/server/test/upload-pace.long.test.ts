@@ -3,8 +3,8 @@ import type { ClientRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { until, useTestService } from './helpers.ts';
-import { connect, jobEnd } from './importing.ts';
+import { jobEnd, until, useTestService } from './helpers.ts';
+import { connect } from './importing.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-pace-'));
 const pace = { windowMs: 3_000, minBytes: 1_000 };

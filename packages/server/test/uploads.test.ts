@@ -3,8 +3,16 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { run } from './exports.ts';
-import { type Answer, api, openSecondProcess, type TestService, until, useTestService } from './helpers.ts';
-import { connect, jobEnd } from './importing.ts';
+import {
+  type Answer,
+  api,
+  jobEnd,
+  openSecondProcess,
+  type TestService,
+  until,
+  useTestService,
+} from './helpers.ts';
+import { connect } from './importing.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-uploads-'));
 const uploadsFolder = path.join(folder, 'uploads');

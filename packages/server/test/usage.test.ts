@@ -10,7 +10,7 @@ import { type Database, openDatabase } from '../src/postgres/database.ts';
 import { type Sql, sql } from '../src/postgres/sql.ts';
 import { refreshSizes, sizesSettled } from '../src/quotas/sizes.ts';
 import { countRefusals, forgetOldUsage, recordUsage } from '../src/quotas/usage.ts';
-import { asAdmin, until, useTestService } from './helpers.ts';
+import { asAdmin, openGate, until, useTestService } from './helpers.ts';
 
 // Without the background work: each test says when it is done.
 const rowhouse = useTestService({ background: false, spares: 6 });
@@ -770,12 +770,4 @@ function watch(server: Server, hold: (statement: Sql) => Promise<void> | null = 
     statements,
     most: () => most,
   };
-}
-
-function openGate() {
-  let open = () => {};
-  const passed = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  return { passed, open };
 }
