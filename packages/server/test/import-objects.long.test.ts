@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { writeArchive } from './archives.ts';
 import { api, until } from './helpers.ts';
 import { cleanUp, launch, newAccountKey, type Running, usedDataFolder } from './process.ts';
@@ -13,12 +13,16 @@ const minutes = 60_000;
 const accountKey = newAccountKey();
 let service: Running;
 
-beforeAll(async () => {
+/**
+ * Each test has a service that has imported nothing before. Once an import is over, V8 keeps its garbage for a while, 90 MB after a
+ * list of large objects, and gives it back when it likes: a test that began then measured this, and not its own import.
+ */
+beforeEach(async () => {
   service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: accountKey });
   const { status } = await service.call('POST', '/projects', { body: { name: 'Neighbour', slug: 'near' } });
   expect(status).toBe(201);
 }, 2 * minutes);
-afterAll(cleanUp);
+afterEach(cleanUp);
 
 const residentMb = () =>
   (Number(readFileSync(`/proc/${service.child.pid}/statm`, 'latin1').split(' ')[1]) * 4) / 1024;
