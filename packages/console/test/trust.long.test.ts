@@ -2,6 +2,7 @@
 // and that a message is true.
 import type { Page } from 'playwright-core';
 import { beforeAll, beforeEach, expect, it } from 'vitest';
+import { openGate } from '../../server/test/helpers.ts';
 import { asksBeforeLeaving, enterKey, expectAccessible, fill, inBrowsers, pasteText } from './browser.ts';
 import { useConsoleService, useVisit } from './visit.ts';
 
@@ -16,6 +17,16 @@ inBrowsers('trust', (name) => {
   const bar = (on = page) => on.getByText('Rows and SQL run as');
   const rows = (on = page) => on.getByRole('gridcell').and(on.locator('[aria-colindex="3"]')).allInnerTexts();
   const expectRows = (ids: string[], on = page) => expect.poll(() => rows(on), patience).toEqual(ids);
+
+  /** A POST to such an address waits until the test calls what this returns. */
+  const holdPosts = async (address: string) => {
+    const gate = openGate();
+    await page.route(address, async (route) => {
+      if (route.request().method() === 'POST') await gate.passed;
+      await route.continue();
+    });
+    return gate.open;
+  };
 
   beforeAll(async () => {
     await visit.createProject();
@@ -147,14 +158,7 @@ inBrowsers('trust', (name) => {
   });
 
   it('a person who leaves while a branch is created gets its key on the next screen', async () => {
-    let go = () => {};
-    const held = new Promise<void>((resolve) => {
-      go = resolve;
-    });
-    await page.route('**/branches', async (route) => {
-      if (route.request().method() === 'POST') await held;
-      await route.continue();
-    });
+    const go = await holdPosts('**/branches');
     await open('settings');
     await button('New branch').click();
     await fill(dialog('New branch').getByLabel('Name', { exact: true }), `Copy ${name}`);
@@ -177,14 +181,7 @@ inBrowsers('trust', (name) => {
   });
 
   it('an error after the person has left is shown, too', async () => {
-    let go = () => {};
-    const held = new Promise<void>((resolve) => {
-      go = resolve;
-    });
-    await page.route('**/keys', async (route) => {
-      if (route.request().method() === 'POST') await held;
-      await route.continue();
-    });
+    const go = await holdPosts('**/keys');
     await open('usage');
     await link('Keys').click();
     await button('New key').click();
@@ -201,14 +198,7 @@ inBrowsers('trust', (name) => {
   });
 
   it('while the rows of a new table are imported, no message says that it is done', async () => {
-    let go = () => {};
-    const held = new Promise<void>((resolve) => {
-      go = resolve;
-    });
-    await page.route('**/tables/teas', async (route) => {
-      if (route.request().method() === 'POST') await held;
-      await route.continue();
-    });
+    const go = await holdPosts('**/tables/teas');
     await open('tables?new');
     const file = { name: 'teas.csv', mimeType: 'text/csv', buffer: Buffer.from('name\nSencha\nAssam\n') };
     await dialog('New table').getByLabel('From a file').setInputFiles(file);

@@ -9,7 +9,8 @@ import { databaseOf } from '../src/engine/provision.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { sourceOf } from './exports.ts';
-import { address, api, soon, until, useTestService } from './helpers.ts';
+import { holdTransaction } from './held-transaction.ts';
+import { address, api, openGate, soon, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService({ spares: 4, connections: { budget: 16, share: 8 } });
 type Project = { slug: string; id: string; key: string };
@@ -55,28 +56,11 @@ const inTime = <T>(work: Promise<T>) =>
 /** Whatever reads the catalog of one of these databases waits. Gives what lets it go on. */
 async function hang(projects: readonly Project[]): Promise<() => Promise<void>> {
   const releases = await Promise.all(
-    projects.map(async ({ id }) => {
-      const database = openDatabase({ ...address(), database: databaseOf(id) }, { max: 1 });
-      let release = () => {};
-      const held = new Promise<void>((resolve) => {
-        release = resolve;
-      });
-      let isLocked = () => {};
-      const locked = new Promise<void>((resolve) => {
-        isLocked = resolve;
-      });
-      const holding = database.transaction(async (inside) => {
-        await inside.query(sql`lock table pg_catalog.pg_class in access exclusive mode`);
-        isLocked();
-        await held;
-      });
-      await locked;
-      return async () => {
-        release();
-        await holding;
-        await database.end();
-      };
-    }),
+    projects.map(({ id }) =>
+      holdTransaction({ ...address(), database: databaseOf(id) }, (transaction) =>
+        transaction.query(sql`lock table pg_catalog.pg_class in access exclusive mode`),
+      ),
+    ),
   );
   return async () => {
     await Promise.all(releases.map((release) => release()));
@@ -144,7 +128,9 @@ describe('while the databases of one account hang', () => {
 describe('imports', () => {
   const upload = async ({ key }: Account, dump: string) => {
     const response = await rowhouse.app.inject({
-      ...{ method: 'POST', url: `${api}/projects/import?name=Imported`, payload: dump },
+      method: 'POST',
+      url: `${api}/projects/import?name=Imported`,
+      payload: dump,
       headers: { 'x-api-key': key, 'content-type': 'application/octet-stream' },
     });
     return { status: response.statusCode, body: response.json() };
@@ -250,18 +236,15 @@ describe('jobs', () => {
   it.each(['restore', 'branch'] satisfies JobKind[])(
     'of the kind %s leave some for another account',
     async (kind) => {
-      let finish = () => {};
-      const ending = new Promise<void>((resolve) => {
-        finish = resolve;
-      });
+      const gate = openGate();
       const start = ({ id }: Account) =>
         deps().jobs.start({ kind, accountId: id }, async () => {
-          await ending;
+          await gate.passed;
           return {};
         });
       const started = await Promise.allSettled(Array.from({ length: 60 }, () => start(loud)));
       expect(started.filter(({ status }) => status === 'rejected').length).toBeGreaterThan(0);
-      const other = await start(quiet).finally(finish);
+      const other = await start(quiet).finally(gate.open);
       expect(other.status).toBe('running');
     },
   );

@@ -7,57 +7,39 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { listBackups } from '../src/backups/descriptions.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { examineBackups, type Lab, newFolder, recover, repositoryOf, startLab } from './backup-lab.ts';
-import { api, openTestService, type TestService, type TestServiceOptions, until } from './helpers.ts';
+import { allStored, firstBackup, minutes, openWithBackups, runJob, statusOf } from './backup-service.ts';
+import { api, type TestService, type TestServiceOptions, until } from './helpers.ts';
 import { startMailServer } from './mail-server.ts';
 
-const minutes = 60_000;
+/** A service that has stored a full backup and all WAL. `folder`: its repository, the only entry of its parent. */
+async function startStored(more: TestServiceOptions = {}) {
+  const lab = await startLab();
+  const folder = path.join(newFolder('repository'), 'backups');
+  const service = await openWithBackups(lab, folder, more);
+  await firstBackup(service);
+  await allStored(service);
+  return { lab, folder, service };
+}
 
-/** `before`: an earlier process of the same installation. */
-async function start(
+/** A later process of the installation, or one beside it. */
+async function startAgain(
   lab: Lab,
   folder: string,
-  { before, ...more }: TestServiceOptions & { before?: TestService } = {},
+  { controlDatabase, accountKey }: TestService,
+  more: TestServiceOptions = {},
 ): Promise<TestService> {
-  const service = await openTestService({
-    ...{ at: lab.engine.address, masterKey: lab.masterKey, spares: 0 },
-    backups: { location: { kind: 'folder', folder }, reserveBytes: 0, retentionDays: 7, rateMb: 0 },
-    ...(before && { controlDatabase: before.controlDatabase }),
-    ...more,
-  });
+  const service = await openWithBackups(lab, folder, { controlDatabase, ...more });
   const { call } = service;
-  const key = before?.accountKey ?? service.accountKey;
-  service.accountKey = key;
-  service.call = (method, target, options) => call(method, target, { key, ...options });
-  let isStopped = false;
-  const { stop } = service;
-  service.stop = async () => {
-    if (!isStopped) await stop();
-    isStopped = true;
-  };
-  onTestFinished(() => service.stop());
+  service.call = (method, target, options) => call(method, target, { key: accountKey, ...options });
   return service;
 }
 
-const statusOf = async (service: TestService) => (await service.call('GET', `${api}/backups`)).body;
-const firstBackup = (service: TestService) =>
-  until('the first backup', async () => (await statusOf(service)).backups?.length > 0, 2 * minutes);
-const allStored = (service: TestService) =>
-  until('all WAL is stored', async () => (await statusOf(service)).lag_bytes === 0, 2 * minutes);
+const takeAway = (folder: string) => renameSync(folder, `${folder}.away`);
+const bringBack = (folder: string) => renameSync(`${folder}.away`, folder);
+const isBack = (service: TestService) =>
+  until('it is back', async () => (await statusOf(service)).ok === true, 30_000);
 const filesIn = (folder: string) => readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
 const logOf = (service: TestService) => service.log.join('');
-
-async function take(service: TestService, body: object) {
-  const started = await service.call('POST', `${api}/backups`, { body });
-  if (started.status !== 202) return started.body;
-  return until(
-    'the job ends',
-    async () => {
-      const { job } = (await service.call('GET', `${api}/jobs/${started.body.job.id}`)).body;
-      return job.status !== 'running' && job;
-    },
-    2 * minutes,
-  );
-}
 
 /** Everything that an operator looks at says that there are no backups, in words that name the place. */
 async function expectLoud(lab: Lab, service: TestService, folder: string): Promise<void> {
@@ -82,22 +64,20 @@ async function expectLoud(lab: Lab, service: TestService, folder: string): Promi
     state: 'problem',
     found: expect.stringContaining('is not the repository of the backups'),
   });
-  for (const asked of [{ kind: 'full' }, { kind: 'incremental' }]) {
-    const job = await take(service, asked);
-    expect([job.status, job.error?.code]).toEqual(['failed', 'backup_failed']);
-  }
-  for (const other of ['verify', 'prune']) {
-    const started = await service.call('POST', `${api}/backups/${other}`, { body: {} });
-    await until('the job fails', async () => {
-      const { job } = (await service.call('GET', `${api}/jobs/${started.body.job.id}`)).body;
-      return job.status === 'failed' && job.error.code === 'backup_failed';
-    });
+  for (const [target, body] of [
+    ['/backups', { kind: 'full' }],
+    ['/backups', { kind: 'incremental' }],
+    ['/backups/verify', {}],
+    ['/backups/prune', {}],
+  ] as const) {
+    const job = await runJob(service, target, body);
+    expect([job.status, job.error?.code], target).toEqual(['failed', 'backup_failed']);
   }
   expect((await service.call('GET', '/projects')).status).toBe(200);
 }
 
 async function expectWhole(lab: Lab, service: TestService, folder: string, marks: number): Promise<void> {
-  await until('it is back', async () => (await service.call('GET', `${api}/backups`)).status === 200, 20_000);
+  await isBack(service);
   await allStored(service);
   const status = await statusOf(service);
   expect(status.servers[0].problem).toBe(null);
@@ -118,11 +98,8 @@ async function expectWhole(lab: Lab, service: TestService, folder: string, marks
 
 describe('a repository that vanishes', { timeout: 6 * minutes }, () => {
   it('is not made anew, in any form of its absence, and has no gap when it is back', async () => {
-    const lab = await startLab();
-    const root = newFolder('repository');
-    const folder = path.join(root, 'backups');
-    const service = await start(lab, folder);
-    await firstBackup(service);
+    const { lab, folder, service } = await startStored();
+    const root = path.dirname(folder);
     await lab.database.query(sql`create table marks (id int)`);
     await allStored(service);
     let marks = 0;
@@ -157,7 +134,7 @@ describe('a repository that vanishes', { timeout: 6 * minutes }, () => {
     };
     for (const [form, replace] of Object.entries(forms)) {
       service.log.length = 0;
-      renameSync(folder, `${folder}.away`);
+      takeAway(folder);
       const undo = replace();
       const before = filesIn(root);
       await write();
@@ -165,50 +142,42 @@ describe('a repository that vanishes', { timeout: 6 * minutes }, () => {
       await write();
       expect(filesIn(root), form).toEqual(before);
       undo();
-      renameSync(`${folder}.away`, folder);
+      bringBack(folder);
       await expectWhole(lab, service, folder, marks);
     }
   });
 
   it('is missed while nothing is written, too', async () => {
-    const lab = await startLab();
-    const folder = path.join(newFolder('repository'), 'backups');
-    const service = await start(lab, folder);
-    await firstBackup(service);
-    await allStored(service);
-    renameSync(folder, `${folder}.away`);
+    const { lab, folder, service } = await startStored();
+    takeAway(folder);
     await expectLoud(lab, service, folder);
-    renameSync(`${folder}.away`, folder);
-    await until('it is back', async () => (await statusOf(service)).ok === true, 30_000);
+    bringBack(folder);
+    await isBack(service);
   });
 
   it('is not made anew by the next start either, nor by a second process', async () => {
-    const lab = await startLab();
-    const folder = path.join(newFolder('repository'), 'backups');
-    const first = await start(lab, folder);
-    await firstBackup(first);
-    await allStored(first);
+    const { lab, folder, service: first } = await startStored();
     await first.stop();
-    renameSync(folder, `${folder}.away`);
-    const second = await start(lab, folder, { before: first });
-    const third = await start(lab, folder, { before: first, background: false });
+    takeAway(folder);
+    const second = await startAgain(lab, folder, first);
+    const third = await startAgain(lab, folder, first, { background: false });
     await expectLoud(lab, second, folder);
     expect((await third.call('GET', `${api}/backups`)).status).toBe(503);
-    expect((await take(third, { kind: 'full' })).status).toBe('failed');
+    expect((await runJob(third, '/backups', { kind: 'full' })).status).toBe('failed');
     await sleep(2_000);
     expect(readdirSync(path.dirname(folder))).toEqual(['backups.away']);
-    renameSync(`${folder}.away`, folder);
-    await until('it is back', async () => (await statusOf(third)).ok === true, 30_000);
+    bringBack(folder);
+    await isBack(third);
     await allStored(third);
   });
 
   it('is told to the operators by mail, once, and its return too', async () => {
-    const lab = await startLab();
     const mailServer = await startMailServer();
     onTestFinished(() => mailServer.stop());
-    const folder = path.join(newFolder('repository'), 'backups');
-    const consolePage = 'https://console.example.com/console/';
-    const service = await start(lab, folder, { delivery: mailServer.delivery, consolePage });
+    const { lab, folder, service } = await startStored({
+      delivery: mailServer.delivery,
+      consolePage: 'https://console.example.com/console/',
+    });
     const { control } = service.service.deps;
     await service.call('POST', `${api}/accounts`, { key: service.operatorKey, body: { name: 'Other' } });
     for (const [name, role, account] of [
@@ -222,16 +191,14 @@ describe('a repository that vanishes', { timeout: 6 * minutes }, () => {
         insert into members (account_id, person_id, role)
         select accounts.id, person.id, ${role} from person, accounts where accounts.${sql.script(account)}`);
     }
-    await firstBackup(service);
-    await allStored(service);
     const mails = () => mailServer.mails.map(({ to, subject }) => [...to, subject]);
     for (let round = 0; round < 2; round++) {
       service.log.length = 0;
-      renameSync(folder, `${folder}.away`);
+      takeAway(folder);
       await expectLoud(lab, service, folder);
       await until('the mail', async () => mails().length >= 1, 2 * minutes);
-      renameSync(`${folder}.away`, folder);
-      await until('it is back', async () => (await statusOf(service)).ok === true, 30_000);
+      bringBack(folder);
+      await isBack(service);
       await until('the second mail', async () => mails().length >= 2, 2 * minutes);
       await allStored(service);
     }
@@ -244,17 +211,13 @@ describe('a repository that vanishes', { timeout: 6 * minutes }, () => {
   });
 
   it('can be given up by the operator: a new one begins in its place, for all processes', async () => {
-    const lab = await startLab();
-    const folder = path.join(newFolder('repository'), 'backups');
-    const service = await start(lab, folder);
-    const beside = await start(lab, folder, { before: service, background: false });
-    await firstBackup(service);
-    await allStored(service);
+    const { lab, folder, service } = await startStored();
+    const beside = await startAgain(lab, folder, service, { background: false });
     const [lost] = (await statusOf(beside)).backups;
     rmSync(folder, { recursive: true });
     mkdirSync(folder);
     await expectLoud(lab, service, folder);
-    const job = await take(beside, { new_repository: true });
+    const job = await runJob(beside, '/backups', { new_repository: true });
     expect(job.error ?? null).toBe(null);
     await until('both see it', async () => {
       const seen = [await statusOf(service), await statusOf(beside)];
@@ -265,30 +228,26 @@ describe('a repository that vanishes', { timeout: 6 * minutes }, () => {
     expect((await statusOf(service)).backups[0].kind).toBe('full');
     // Where the repository is what it should be, nothing begins anew.
     const marker = readFileSync(path.join(folder, 'repository'), 'utf8');
-    expect((await take(service, { new_repository: true })).status).toBe('done');
+    expect((await runJob(service, '/backups', { new_repository: true })).status).toBe('done');
     expect(readFileSync(path.join(folder, 'repository'), 'utf8')).toBe(marker);
   });
 
   it('of an earlier version gets its marker; a place without its backups does not', async () => {
-    const lab = await startLab();
-    const folder = path.join(newFolder('repository'), 'backups');
-    const first = await start(lab, folder);
-    await firstBackup(first);
-    await allStored(first);
+    const { lab, folder, service: first } = await startStored();
     await first.stop();
     // As an earlier version left it.
     rmSync(path.join(folder, 'repository'));
-    const forget = await start(lab, folder, { before: first, background: false });
+    const forget = await startAgain(lab, folder, first, { background: false });
     await forget.service.deps.control.query(sql`delete from settings where name = 'backup_repositories'`);
     await forget.stop();
 
-    renameSync(folder, `${folder}.away`);
-    const absent = await start(lab, folder, { before: first });
+    takeAway(folder);
+    const absent = await startAgain(lab, folder, first);
     await expectLoud(lab, absent, folder);
     expect(readdirSync(path.dirname(folder))).toEqual(['backups.away']);
     await absent.stop();
-    renameSync(`${folder}.away`, folder);
-    const upgraded = await start(lab, folder, { before: first });
+    bringBack(folder);
+    const upgraded = await startAgain(lab, folder, first);
     await until('the backups are there', async () => (await statusOf(upgraded)).backups?.length === 1);
     await until('the marker', async () => readdirSync(folder).includes('repository'));
     await allStored(upgraded);
@@ -298,14 +257,14 @@ describe('a repository that vanishes', { timeout: 6 * minutes }, () => {
     const lab = await startLab();
     const root = newFolder('repository');
     const [one, two] = [path.join(root, 'one'), path.join(root, 'deep', 'two')];
-    const first = await start(lab, one);
+    const first = await openWithBackups(lab, one);
     await firstBackup(first);
     await first.stop();
-    const second = await start(lab, two, { before: first });
+    const second = await startAgain(lab, two, first);
     await firstBackup(second);
     await second.stop();
-    renameSync(one, `${one}.away`);
-    const again = await start(lab, one, { before: first });
+    takeAway(one);
+    const again = await startAgain(lab, one, first);
     await expectLoud(lab, again, one);
     expect(readdirSync(root).sort()).toEqual(['deep', 'one.away']);
   });

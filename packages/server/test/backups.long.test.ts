@@ -13,57 +13,20 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { BackupOptions } from '../src/backups/backups.ts';
 import { chainOf, listBackups } from '../src/backups/descriptions.ts';
 import { findRunAs } from '../src/engine/run-as.ts';
-import { openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { examineBackups, type Lab, newFolder, recover, repositoryOf, startLab } from './backup-lab.ts';
-import { api, openTestService, type TestService, until } from './helpers.ts';
-
-const minutes = 60_000;
-
-function optionsFor(folder: string): BackupOptions {
-  return { location: { kind: 'folder', folder }, reserveBytes: 0, retentionDays: 7, rateMb: 0 };
-}
-
-async function openWithBackups(
-  lab: Lab,
-  folder: string,
-  more: Parameters<typeof openTestService>[0] = {},
-): Promise<TestService> {
-  const service = await openTestService({
-    ...{ at: lab.engine.address, masterKey: lab.masterKey, spares: 0, backups: optionsFor(folder) },
-    ...more,
-  });
-  let isStopped = false;
-  const { stop } = service;
-  service.stop = async () => {
-    if (!isStopped) await stop();
-    isStopped = true;
-  };
-  onTestFinished(() => service.stop());
-  return service;
-}
-
-const statusOf = async (service: TestService) => (await service.call('GET', `${api}/backups`)).body;
-const firstBackup = (service: TestService) =>
-  until('the first backup', async () => (await statusOf(service)).backups?.length > 0, 2 * minutes);
-const allStored = (service: TestService) =>
-  until('all WAL is stored', async () => (await statusOf(service)).lag_bytes === 0, 2 * minutes);
-
-async function runJob(service: TestService, target: string, body?: object) {
-  const started = await service.call('POST', `${api}${target}`, body ? { body } : {});
-  expect(started.status, JSON.stringify(started.body)).toBe(202);
-  return until(
-    'the job ends',
-    async () => {
-      const { job } = (await service.call('GET', `${api}/jobs/${started.body.job.id}`)).body;
-      return job.status !== 'running' && job;
-    },
-    2 * minutes,
-  );
-}
+import { examineBackups, newFolder, recover, repositoryOf, startLab } from './backup-lab.ts';
+import {
+  allStored,
+  backupsIn,
+  firstBackup,
+  minutes,
+  openWithBackups,
+  runJob,
+  statusOf,
+} from './backup-service.ts';
+import { api, jobEnd, openTestService, until } from './helpers.ts';
 
 /** The files of the repository whose names match. */
 function filesIn(folder: string, pattern: RegExp): string[] {
@@ -189,18 +152,7 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     const jobs = await Promise.all(
       [first, second].map((one) => one.call('POST', `${api}/backups`, { ...key, body: { kind: 'full' } })),
     );
-    const ended = await Promise.all(
-      jobs.map(({ body }) =>
-        until(
-          'the job ends',
-          async () => {
-            const { job } = (await first.call('GET', `${api}/jobs/${body.job.id}`)).body;
-            return job.status !== 'running' && job;
-          },
-          2 * minutes,
-        ),
-      ),
-    );
+    const ended = await Promise.all(jobs.map(({ body }) => jobEnd(first, body.job.id, 2 * minutes)));
     const outcomes = ended.map((job) => (job.status === 'done' ? 'done' : job.error.code)).sort();
     expect([
       ['conflict', 'done'],
@@ -275,7 +227,8 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     const folder = newFolder('repository');
     let shiftMs = 0;
     const service = await openWithBackups(lab, folder, {
-      ...{ restores: { dataFolder: lab.folder }, now: () => Date.now() + shiftMs },
+      restores: { dataFolder: lab.folder },
+      now: () => Date.now() + shiftMs,
       imports: { folder: newFolder('imports'), allowPrivateHosts: false },
     });
     await firstBackup(service);
@@ -306,14 +259,7 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
       body: { to: new Date().toISOString() },
     });
     expect(started.status, JSON.stringify(started.body)).toBe(202);
-    const restored = await until(
-      'the restore ends',
-      async () => {
-        const { job } = (await service.call('GET', `${api}/jobs/${started.body.job.id}`)).body;
-        return job.status !== 'running' && job;
-      },
-      2 * minutes,
-    );
+    const restored = await jobEnd(service, started.body.job.id, 2 * minutes);
     expect([restored.status, restored.error]).toEqual(['done', null]);
     const verified = await runJob(service, '/backups/verify');
     expect(verified.error.details.problems).toEqual([expect.stringContaining(`${id}/backup`)]);
@@ -332,7 +278,7 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     const lab = await startLab();
     const folder = newFolder('repository');
     const service = await openWithBackups(lab, folder, {
-      backups: { ...optionsFor(folder), rateMb: 1 },
+      backups: { ...backupsIn(folder), rateMb: 1 },
     });
     // At 1 MB per second the first backup takes most of a minute: long enough to look at it, and to end it.
     await until('parts are stored', async () => filesIn(folder, /base\/.*\.tar$/).length > 0, 2 * minutes);
@@ -411,7 +357,9 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     const slots = () => lab.database.query(sql`select slot_name from pg_replication_slots`);
     expect(await slots()).toHaveLength(1);
     const off = await openTestService({
-      ...{ at: lab.engine.address, masterKey: lab.masterKey, spares: 0 },
+      at: lab.engine.address,
+      masterKey: lab.masterKey,
+      spares: 0,
       controlDatabase: service.controlDatabase,
     });
     onTestFinished(() => off.stop());
@@ -419,7 +367,5 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     const answer = await off.call('GET', `${api}/backups`, { key: service.accountKey });
     expect([answer.status, answer.body.error.code]).toEqual([409, 'backups_off']);
     expect(existsSync(folder)).toBe(true);
-    const check = openDatabase(lab.engine.address, { max: 1 });
-    await check.end();
   });
 });

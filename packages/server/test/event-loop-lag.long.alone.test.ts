@@ -1,11 +1,10 @@
 // Each endpoint gets its largest input, and statements give their largest answers, in a service of its own process.
 // Nobody else may notice: the event loop is never busy for long, and memory stays bounded.
 import { readFileSync } from 'node:fs';
-import path from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { api, until } from './helpers.ts';
-import { launch, newAccountKey, newDataFolder, type Running } from './process.ts';
+import { newAccountKey, type Running } from './process.ts';
+import { launchWatched } from './watched-loop.ts';
 
 const mb = 1_000_000;
 /** How long the event loop may be busy at a stretch. Usual are 5 to 30. */
@@ -15,6 +14,7 @@ const maxRssMb = 500;
 const maxRssWithBodiesMb = 600;
 
 let service: Running;
+let longestMs: () => Promise<number>;
 let isOver = false;
 let asking: Promise<void>;
 const failures: unknown[] = [];
@@ -22,12 +22,7 @@ const key = newAccountKey();
 let peakMb = 0;
 
 beforeAll(async () => {
-  const monitor = pathToFileURL(path.join(import.meta.dirname, 'loop-lag.mjs')).href;
-  service = await launch({
-    ROWHOUSE_DATA: newDataFolder(),
-    ROWHOUSE_ACCOUNT_KEY: key,
-    NODE_OPTIONS: `--import=${monitor}`,
-  });
+  ({ service, longestMs } = await launchWatched(key));
   for (const slug of ['hog', 'other', 'calm'])
     await service.call('POST', '/projects', { body: { name: slug, slug, limit_mb: 900 } });
   const table = 'create table t (id serial primary key, v text, j jsonb, js jsonb[], i int[], h varchar(3))';
@@ -64,17 +59,6 @@ function rssMb(): number {
   } catch {
     return 0;
   }
-}
-
-let asked = 0;
-
-/** The longest stretch since the last question. */
-async function longestMs(): Promise<number> {
-  asked++;
-  service.child.kill('SIGUSR2');
-  const line = () => new RegExp(`loop-lag (\\{"count":${asked},.*\\})`).exec(service.output())?.[1];
-  await until('the monitor answers', async () => line() !== undefined, 10_000);
-  return JSON.parse(line() ?? '{}').longestMs;
 }
 
 type Sent = { status: number; size: number; start: string };

@@ -4,8 +4,8 @@ import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
 import { type Lab, startLab } from './backup-lab.ts';
+import { runJob } from './backup-service.ts';
 import { run } from './exports.ts';
-import { api, type TestService, until } from './helpers.ts';
 import { moment, restore, startService } from './restoring.ts';
 
 /** Returns how to end it. */
@@ -31,15 +31,6 @@ async function fillSegments({ database }: Lab, count: number): Promise<void> {
   }
 }
 
-async function takeFull(rowhouse: TestService): Promise<void> {
-  const started = await rowhouse.call('POST', `${api}/backups`, { body: { kind: 'full' } });
-  await until(
-    'the backup is there',
-    async () => (await rowhouse.call('GET', `${api}/jobs/${started.body.job.id}`)).body.job.status === 'done',
-    120_000,
-  );
-}
-
 it('a project is restored to a moment after that transaction, and to one before its end', {
   timeout: 400_000,
 }, async () => {
@@ -48,7 +39,7 @@ it('a project is restored to a moment after that transaction, and to one before 
   const project = await rowhouse.project('Savepoints');
   await run(rowhouse, project, 'create table t (id int)', 'insert into t values (1)');
   const commit = await holdOpen(lab);
-  await takeFull(rowhouse);
+  expect((await runJob(rowhouse, '/backups', { kind: 'full' })).status).toBe('done');
   await fillSegments(lab, 20);
   await run(rowhouse, project, 'insert into t values (2)');
   const during = await moment(lab);

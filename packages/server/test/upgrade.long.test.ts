@@ -9,6 +9,7 @@ import { type Address, openDatabase } from '../src/postgres/database.ts';
 import { readMigrations } from '../src/postgres/migrations.ts';
 import { type Sql, sql } from '../src/postgres/sql.ts';
 import { openUpgrades } from '../src/projects/upgrade.ts';
+import { holdTransaction } from './held-transaction.ts';
 import {
   address,
   asAdmin,
@@ -340,19 +341,9 @@ describe('a project whose migration fails', () => {
   it('with a lock in the way waits alone, and only while it is held', async () => {
     const rowhouse = await newInstallation().start({ background: true });
     const [held, free] = [await rowhouse.project('Held'), await rowhouse.project('Free')];
-    const holder = openDatabase({ ...address(), database: databaseOf(held.id) }, { max: 1 });
-    let letGo = () => {};
-    const released = new Promise<void>((resolve) => {
-      letGo = resolve;
-    });
-    let holding: Promise<void> = Promise.resolve();
-    await new Promise<void>((isHeld) => {
-      holding = holder.transaction(async (transaction) => {
-        await transaction.query(sql`lock table rowhouse.migrations in row exclusive mode`);
-        isHeld();
-        await released;
-      });
-    });
+    const letGo = await holdTransaction({ ...address(), database: databaseOf(held.id) }, (transaction) =>
+      transaction.query(sql`lock table rowhouse.migrations in row exclusive mode`),
+    );
     for (const { id } of [held, free]) await mark(rowhouse.service.deps.control, id, 'rowhouse_t_before');
     const startedAt = performance.now();
     const answers = await Promise.all([
@@ -361,9 +352,7 @@ describe('a project whose migration fails', () => {
     ]);
     expect(answers.map(({ status }) => status)).toEqual([200, ...Array(8).fill(503)]);
     expect(performance.now() - startedAt).toBeLessThan(8_000);
-    letGo();
-    await holding;
-    await holder.end();
+    await letGo();
     await until('it is served', async () => (await ask(rowhouse, held)).status === 200);
   });
 

@@ -2,16 +2,15 @@
 import type { CreatedProjectResponse } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useLocation } from 'wouter';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
-import { leaveFreely } from '../ui/leaving.ts';
 import { useShownOnce } from '../ui/shown-once.tsx';
 import { Snippets } from '../ui/snippets.tsx';
 import { bodyOf, emptyProject, ProjectFields, ProjectKey } from './project-fields.tsx';
+import { useOpenProject } from './use-open-project.ts';
 
 export function CreateProject({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
@@ -48,8 +47,8 @@ export function CreateProject({ onClose }: { onClose: () => void }) {
 }
 
 function Created({ created, onClose }: { created: CreatedProjectResponse; onClose: () => void }) {
-  const [, go] = useLocation();
   const { project, api_key: apiKey } = created;
+  const open = useOpenProject(project.slug, onClose);
   return (
     <Dialog title={`${project.name} is ready`} onClose={onClose} kind="wide" closesByButton>
       <div className="stack">
@@ -57,13 +56,7 @@ function Created({ created, onClose }: { created: CreatedProjectResponse; onClos
         <Snippets slug={project.slug} apiKey={apiKey} />
         <DialogActions>
           <Button onClick={onClose}>Back to projects</Button>
-          <Button
-            kind="primary"
-            onClick={() => {
-              leaveFreely(() => go(`/projects/${project.slug}/tables`));
-              onClose();
-            }}
-          >
+          <Button kind="primary" onClick={open}>
             Open the project
           </Button>
         </DialogActions>

@@ -1,19 +1,18 @@
 // The key of a project that a dump fills, the progress, and at the end what was taken over and what was not.
 import type { ImportResponse, Job } from '@rowhouse/api';
-import { useLocation } from 'wouter';
 import { Badge } from '../ui/badge.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { plural } from '../ui/format.ts';
-import { isDone, JobProgress, useJob } from '../ui/job-progress.tsx';
-import { leaveFreely } from '../ui/leaving.ts';
+import { isDone, JobProgress, maxListed, useJob } from '../ui/job-progress.tsx';
 import { List } from '../ui/list.tsx';
 import { type ImportReport, readReport, type Skipped } from './import-report.ts';
 import { ProjectKey } from './project-fields.tsx';
+import { useOpenProject } from './use-open-project.ts';
 
 export function Importing({ started, onClose }: { started: ImportResponse; onClose: () => void }) {
-  const [, go] = useLocation();
   const { project, api_key: apiKey } = started;
+  const open = useOpenProject(project.slug, onClose);
   const { job } = useJob(started.job);
   const isReady = isDone(job.status);
   const showsKey = isReady || job.status === 'running';
@@ -31,13 +30,7 @@ export function Importing({ started, onClose }: { started: ImportResponse; onClo
         <DialogActions>
           <Button onClick={onClose}>Back to projects</Button>
           {isReady ? (
-            <Button
-              kind="primary"
-              onClick={() => {
-                leaveFreely(() => go(`/projects/${project.slug}/tables`));
-                onClose();
-              }}
-            >
+            <Button kind="primary" onClick={open}>
               Open the project
             </Button>
           ) : null}
@@ -73,9 +66,6 @@ function Report({ report }: { report: ImportReport }) {
     </>
   );
 }
-
-/** A line can stand for many entries. */
-const maxListed = 200;
 
 const columns = [
   { title: 'Entry', cell: ({ entry }: Skipped) => <span className="mono">{entry}</span> },

@@ -6,6 +6,7 @@ import { hooks, sessionRequest } from '../api/request.ts';
 import { keepDrafts, type Lost } from '../sql/keep-drafts.ts';
 import { ask } from '../ui/ask.ts';
 import { mayLeave } from '../ui/leaving.ts';
+import { openListeners } from '../ui/listeners.ts';
 import { linkIn, takeLink } from './links.ts';
 import { mayWrite } from './may.ts';
 import { noteReturn, type ProviderAnswer } from './provider.ts';
@@ -43,16 +44,18 @@ const signOutMs = 3_000;
 const watchMs = 5_000;
 
 let state: SessionState = { status: 'starting' };
-const listeners = new Set<() => void>();
+const listeners = openListeners();
 const channel = new BroadcastChannel('rowhouse-session');
 
 hooks.token = () => sessionStorage.getItem(tokenKey);
 hooks.onSessionEnded = () => end('Your session has ended. Sign in again.');
 channel.onmessage = ({ data }: MessageEvent<Message>) => {
   const token = hooks.token();
-  const [owner, acting] = [ownerKey, actingKey].map((key) => sessionStorage.getItem(key));
-  if (data.type === 'ask' && token)
-    tell({ type: 'token', token, owner: owner ?? null, acting: acting ?? null });
+  if (data.type === 'ask' && token) {
+    const owner = sessionStorage.getItem(ownerKey);
+    const acting = sessionStorage.getItem(actingKey);
+    tell({ type: 'token', token, owner, acting });
+  }
   if (data.type === 'signed-out') {
     // Also where the session had ended before: its texts are still there.
     sessionStorage.clear();
@@ -61,10 +64,7 @@ channel.onmessage = ({ data }: MessageEvent<Message>) => {
   if (data.type === 'changed') void refresh();
 };
 
-export function subscribe(listener: () => void): () => void {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
-}
+export const { subscribe } = listeners;
 
 export const sessionState = () => state;
 export const isSignedIn = () => state.status === 'signed-in';
@@ -315,5 +315,5 @@ const isLinkPage = () => state.status === 'invited' || state.status === 'recover
 
 function set(next: SessionState) {
   state = next;
-  for (const listener of listeners) listener();
+  listeners.tellAll();
 }

@@ -62,8 +62,7 @@ export function CreateBranch({ project, onClose }: Props) {
   });
   const begin = async () => {
     const limit = limitMb === '' ? project.limit_mb : Number(limitMb);
-    const isLower = limit >= 1 && limit < project.limit_mb;
-    if (!isLower || (await mayLimit(parent, name.trim(), limit))) create.mutate();
+    if (await mayLimit(project, name.trim(), limit)) create.mutate();
   };
   return (
     <FormDialog

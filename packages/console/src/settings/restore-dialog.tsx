@@ -2,9 +2,9 @@
 import type { RestoringResponse } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useLocation } from 'wouter';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
+import { useOpenProject } from '../projects/use-open-project.ts';
 import { Button } from '../ui/button.tsx';
 import { SecretLine } from '../ui/code.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
@@ -12,7 +12,6 @@ import { Field, SelectField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { plural } from '../ui/format.ts';
 import { isDone, JobProgress, useJob } from '../ui/job-progress.tsx';
-import { leaveFreely } from '../ui/leaving.ts';
 import { useShownOnce } from '../ui/shown-once.tsx';
 
 /** `snapshot` null: a time is asked for. */
@@ -92,8 +91,8 @@ const titles = {
 type StartedProps = { slug: string; started: RestoringResponse; onClose: () => void };
 
 function Started({ slug, started, onClose }: StartedProps) {
-  const [, go] = useLocation();
   const { project, api_key: apiKey, estimated_seconds: seconds } = started;
+  const open = useOpenProject(project.slug, onClose);
   const { status } = useJob(started.job).job;
   const isReady = isDone(status);
   const shownKey = isReady || status === 'running' ? apiKey : undefined;
@@ -110,18 +109,7 @@ function Started({ slug, started, onClose }: StartedProps) {
             <SecretLine text={shownKey} label="Key" />
           </>
         ) : null}
-        <DialogActions>
-          {isReady ? (
-            <Button
-              onClick={() => {
-                leaveFreely(() => go(`/projects/${project.slug}/tables`));
-                onClose();
-              }}
-            >
-              Open {project.name}
-            </Button>
-          ) : null}
-        </DialogActions>
+        <DialogActions>{isReady ? <Button onClick={open}>Open {project.name}</Button> : null}</DialogActions>
       </div>
     </Dialog>
   );

@@ -68,8 +68,7 @@ function General({ project }: { project: Project }) {
   const save = useMutation({
     mutationFn: async () => {
       const limit = Number(limitMb);
-      const isLower = limit >= 1 && limit < project.limit_mb;
-      if (isLower && !(await mayLimit(project.slug, project.name, limit))) return false;
+      if (!(await mayLimit(project, project.name, limit))) return false;
       await api.patch(path`projects/${project.slug}`, { name: name.trim(), limit_mb: limit });
       return true;
     },

@@ -69,7 +69,9 @@ function seriesOf(stroke: string, shape: Shape, count: number): UPlot.Series {
   };
 }
 
-const [tickPx, gapPx, edgePx] = [10, 5, 6];
+const tickPx = 10;
+const gapPx = 5;
+const edgePx = 6;
 
 /** As wide as its longest text. Until uPlot has chosen the ticks, it asks with none. */
 function widthOfTexts(plot: UPlot, texts: string[] | null): number {

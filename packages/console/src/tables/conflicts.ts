@@ -15,8 +15,10 @@ type Place = { slug: string; table: Table };
 type Values = Record<string, Value>;
 type Check = { key: RowKey; before: Values; columns: readonly string[] };
 
-/** The limit of a batch, and how many rows are read at once. */
-const [statementsMax, readsMax] = [1_000, 20];
+/** The limit of a batch. */
+const statementsMax = 1_000;
+/** At once. */
+const readsMax = 20;
 
 /** `failedAt`: the index of the statement that changed no row. */
 export async function findConflicts(place: Place, staged: Staged, failedAt?: number): Promise<Conflict[]> {

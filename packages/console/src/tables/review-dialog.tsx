@@ -71,7 +71,9 @@ export function ReviewDialog(props: Props) {
             .join(', ')}
           . All of it runs as one transaction, once. If a row was changed meanwhile, nothing is applied.
         </p>
-        {conflicts.length > 0 ? <ConflictList {...{ table, staged, conflicts, onResolve }} /> : null}
+        {conflicts.length > 0 ? (
+          <ConflictList table={table} staged={staged} conflicts={conflicts} onResolve={onResolve} />
+        ) : null}
         {search.error ? <ErrorNote error={search.error} /> : null}
         {apply.error ? (
           <>

@@ -86,8 +86,8 @@ export function JobProgress({ job: started, queryKeys }: { job: Job; queryKeys: 
   );
 }
 
-/** A line of a report can stand for many entries. */
-const maxListed = 200;
+/** A report has no more lines, each of which can stand for many entries. */
+export const maxListed = 200;
 
 /** In one line. The report of an import lists all. */
 function firstLosses({ result }: Job): string {

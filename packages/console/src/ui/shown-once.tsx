@@ -3,6 +3,7 @@
 import { type ReactNode, useEffect, useRef, useSyncExternalStore } from 'react';
 import { textOwner } from '../session/session.ts';
 import { holdTab, leaveFreely } from './leaving.ts';
+import { openListeners } from './listeners.ts';
 import { toast } from './toast.tsx';
 
 type Show = (onClose: () => void) => ReactNode;
@@ -10,10 +11,10 @@ type Item = { id: number; owner: string | null; show: Show };
 
 let items: readonly Item[] = [];
 let nextId = 1;
-const listeners = new Set<() => void>();
+const { subscribe, tellAll } = openListeners();
 
 /** For the person who is signed in now, and for nobody else. */
-export function showOnce(show: Show, owner = textOwner()) {
+function showOnce(show: Show, owner = textOwner()) {
   set([...items, { id: nextId++, owner, show }]);
 }
 
@@ -59,10 +60,5 @@ export function useShownOnce(onClose: () => void) {
 
 function set(next: readonly Item[]) {
   items = next;
-  for (const listener of listeners) listener();
-}
-
-function subscribe(listener: () => void) {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
+  tellAll();
 }

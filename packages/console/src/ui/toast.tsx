@@ -3,13 +3,14 @@ import { useEffect, useSyncExternalStore } from 'react';
 import { toApiError } from '../api/error.ts';
 import { IconButton } from './button.tsx';
 import { Icon } from './icons.tsx';
+import { openListeners } from './listeners.ts';
 
 type Toast = { id: number; kind: 'done' | 'failed'; text: string; hint?: string | undefined };
 
 const shownMs = 4_000;
 let toasts: readonly Toast[] = [];
 let nextId = 1;
-const listeners = new Set<() => void>();
+const { subscribe, tellAll } = openListeners();
 
 export const toast = {
   done: (text: string) => add({ kind: 'done', text }),
@@ -58,10 +59,5 @@ function remove(id: number) {
 
 function set(next: readonly Toast[]) {
   toasts = next;
-  for (const listener of listeners) listener();
-}
-
-function subscribe(listener: () => void) {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
+  tellAll();
 }

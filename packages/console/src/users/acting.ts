@@ -7,11 +7,12 @@ import { useSyncExternalStore } from 'react';
 import { queryClient } from '../api/queries.ts';
 import { api, hooks, path } from '../api/request.ts';
 import { actingKey } from '../session/storage.ts';
+import { openListeners } from '../ui/listeners.ts';
 
 export type Acting = { id: string; slug: string; label: string; token: string; expiresAt: string };
 
 let known: { text: string | null; acting: Acting | null } = { text: null, acting: null };
-const listeners = new Set<() => void>();
+const { subscribe, tellAll } = openListeners();
 
 hooks.actingToken = (slug) => {
   const acting = current();
@@ -50,12 +51,7 @@ function set(next: Acting | null) {
   const slug = (next ?? current())?.slug;
   if (next) sessionStorage.setItem(actingKey, JSON.stringify(next));
   else sessionStorage.removeItem(actingKey);
-  for (const listener of listeners) listener();
+  tellAll();
   // What one user may see must not stay on the screen of another.
   void queryClient.resetQueries({ queryKey: ['project', slug] });
-}
-
-function subscribe(listener: () => void) {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
 }
