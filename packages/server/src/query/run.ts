@@ -24,7 +24,8 @@ import {
 } from './admission.ts';
 import { affectedBy, formOf } from './answer.ts';
 import type { Form, StatementInput } from './exchange/answer-writer.ts';
-import { Exchange, isLargeInput } from './exchange/exchange.ts';
+import { isLargeInput } from './exchange/answer-writer.ts';
+import { Exchange } from './exchange/exchange.ts';
 import { noteFate, triedToWrite } from './exchange/failures.ts';
 import { frameOf, needsFrame, noFrame } from './exchange/frame.ts';
 import { type Answer, HeldAnswer } from './exchange/held-answer.ts';

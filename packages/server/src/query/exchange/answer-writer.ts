@@ -3,7 +3,9 @@
 import type { RowhouseError } from '../../errors.ts';
 import type { Session } from '../../postgres/session.ts';
 import { giveBack, JsonBytes } from '../json/json-bytes.ts';
+import { isLarge } from '../json/large-json.ts';
 import type { Layout, ResultShape } from '../json/layout.ts';
+import { isLargeParameter } from '../json/parameters.ts';
 import { RowStream } from '../json/row-stream.ts';
 import type { Statement } from '../statement/statement.ts';
 import type { Frame } from './frame.ts';
@@ -215,4 +217,9 @@ export class AnswerWriter {
     this.clock?.resume();
     this.options.session.resume();
   }
+}
+
+/** Pipelines and group commit do not take it, because they write everything in one go. */
+export function isLargeInput({ query, params }: StatementInput): boolean {
+  return isLarge(query) || params.some(isLargeParameter);
 }

@@ -8,19 +8,13 @@ import { type Receiver, type Session, silent } from '../../postgres/session.ts';
 import { UnwrittenError } from '../../postgres/session-errors.ts';
 import { isLarge } from '../json/large-json.ts';
 import { type Layout, objects, type ResultShape } from '../json/layout.ts';
-import {
-  isLargeParameter,
-  needsTypes,
-  toLargeParameter,
-  toLargeText,
-  toParameter,
-} from '../json/parameters.ts';
+import { needsTypes, toLargeParameter, toLargeText, toParameter } from '../json/parameters.ts';
 import { type Column, readColumns, typesOf, unknownTypes } from '../json/row-writer.ts';
 import type { ValueType } from '../json/value-kinds.ts';
 import type { SessionEffect, Statement } from '../statement/statement.ts';
-import { AnswerWriter, type Clock, type Form, type StatementInput } from './answer-writer.ts';
+import { AnswerWriter, type Clock, type Form, isLargeInput, type StatementInput } from './answer-writer.ts';
 import { writeCommands } from './commands.ts';
-import { MovedError, noteFate } from './failures.ts';
+import { isOfTheMoment, MovedError, noteFate } from './failures.ts';
 import type { Frame } from './frame.ts';
 import { type Ended, isSentWithCommit, mayChange, problemOf } from './outcome.ts';
 import type { Sink } from './reader.ts';
@@ -171,7 +165,7 @@ export class Exchange implements Receiver {
    */
   private mayBeStale(status: Ended): boolean {
     if (!this.failure || this.isBound || !this.isTarget || this.stoppedBy) return false;
-    return !(status instanceof Error) && !saysNothingOfStatement.has(this.failure.state.slice(0, 2));
+    return !(status instanceof Error) && !isOfTheMoment(this.failure);
   }
 
   /** Ends the transaction that the frame began. If that fails, the next exchange reports it. */
@@ -398,11 +392,3 @@ export class Exchange implements Receiver {
     this.answer.pack();
   }
 }
-
-/** Pipelines and group commit do not take it, because they write everything in one go. */
-export function isLargeInput({ query, params }: StatementInput): boolean {
-  return isLarge(query) || params.some(isLargeParameter);
-}
-
-/** Classes of errors about the moment, not about the statement: locks and conflicts, limits, cancelling and the end of a session. */
-const saysNothingOfStatement = new Set(['40', '53', '55', '57', '58']);

@@ -126,3 +126,9 @@ export class StatementFailed extends Error {
 
 /** The statement did not run here and has to run elsewhere. */
 export class MovedError extends Error {}
+
+/** Locks and conflicts, limits, cancelling and the end of a session: about the moment, not about the statement. */
+export function isOfTheMoment({ state }: ServerError): boolean {
+  return momentary.has(state.slice(0, 2));
+}
+const momentary = new Set(['40', '53', '55', '57', '58']);
