@@ -31,20 +31,22 @@ async function upload({ url }: Running, key: string, name: string, body: string)
   return (await response.json()) as Started;
 }
 
-/** Names of databases and roles that belong to a project. */
-async function left(service: Running, key: string, ids: string[]): Promise<string[]> {
+/** Looks for the names of databases and roles that belong to a project. */
+async function openSearch(service: Running, key: string, ids: string[]): Promise<() => Promise<string[]>> {
   const made = await service.call('POST', '/projects', { key, body: { name: 'Look' } });
   const { body } = await service.call('GET', `/projects/${made.body.project.slug}/connection`, { key });
-  const client = new pg.Client({ connectionString: body.connection.url });
-  await client.connect();
-  try {
-    const { rows } = await client.query<{ name: string }>(
-      'select datname as name from pg_database union all select rolname from pg_roles',
-    );
-    return rows.map(({ name }) => name).filter((name) => ids.some((id) => name.startsWith(`p_${id}`)));
-  } finally {
-    await client.end();
-  }
+  return async () => {
+    const client = new pg.Client({ connectionString: body.connection.url });
+    await client.connect();
+    try {
+      const { rows } = await client.query<{ name: string }>(
+        'select datname as name from pg_database union all select rolname from pg_roles',
+      );
+      return rows.map(({ name }) => name).filter((name) => ids.some((id) => name.startsWith(`p_${id}`)));
+    } finally {
+      await client.end();
+    }
+  };
 }
 
 it('a service that dies in the middle of imports leaves nothing of them', { timeout: 400_000 }, async () => {
@@ -82,7 +84,9 @@ it('a service that dies in the middle of imports leaves nothing of them', { time
     const { body } = await second.call('GET', `${prefix}/jobs/${job.id}`, { key });
     expect([body.job.status, body.job.error.code]).toEqual(['failed', 'unavailable']);
   }
-  expect(await left(second, key, ids)).toEqual([]);
+  // The background work drops their databases after that.
+  const search = await openSearch(second, key, ids);
+  await expect.poll(search, { timeout: 60_000 }).toEqual([]);
   expect(readdirSync(spool)).toEqual([]);
   const again = await upload(second, key, 'Again', 'create table t ();\n');
   await until('the next import is done', async () => {
@@ -213,11 +217,8 @@ it('kill -9 of PostgreSQL in the middle of an import leaves nothing of it, and e
   const found = await ask('select n from kept order by n');
   const stored = new Set(found.body.rows.map(({ n }: { n: number }) => n));
   expect(kept.filter((n) => !stored.has(n))).toEqual([]);
-  await until(
-    'nothing is left of it',
-    async () => (await left(service, key, [one.project.id])).length === 0,
-    120_000,
-  );
+  const search = await openSearch(service, key, [one.project.id]);
+  await until('nothing is left of it', async () => (await search()).length === 0, 120_000);
   const { body } = await service.call('GET', '/projects', { key });
   expect(body.projects.map(({ id }: { id: string }) => id)).not.toContain(one.project.id);
   const again = await upload(service, key, 'Again', 'create table t ();\n');
