@@ -1,5 +1,6 @@
 // Compares sign-ins per second, of users and of members at the console, to the hashes per second that the machine can compute.
-// Then measures how much a flood of 500 concurrent sign-ins slows down queries, in the same project and in another one.
+// Then measures how much a flood of 500 concurrent sign-ins slows down queries, in the same project and in another one, compared to
+// none and to a flood that is refused before anything is hashed: the clients take a part of the machine, too.
 // The clients of the flood run on the same machine, with a lower priority than the service (signins.mjs).
 // npm run bench -- users [--seconds 10] [--repeats 3] [--quick] [--write]
 import { execFile } from 'node:child_process';
@@ -18,6 +19,7 @@ const { quick, write, seconds, repeats } = readOptions({
   repeats: { quick: 1, full: 3 },
 });
 const cores = availableParallelism();
+const arrivalMs = 2_000;
 const password = 'correct horse battery';
 const emails = Array.from({ length: 16 }, (_, n) => `user${n}@example.com`);
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-users-'));
@@ -41,30 +43,36 @@ function signIns({ url, key }, clients, time, waitMs) {
   return run('signins.mjs', JSON.stringify({ url, key, emails, password, clients, seconds: time, waitMs }));
 }
 
-/** Milliseconds of each query. A query is sent every 5 ms, even if earlier ones are not answered yet. */
+/**
+ * Milliseconds of each query. A query is sent every 5 ms, even if earlier ones are not answered yet. Those of the first two seconds
+ * are `arrival`, the others `later`: 500 connections that open at once cost more than what they ask for afterwards.
+ */
 async function latencies(projects) {
-  const samples = projects.map(() => []);
+  const samples = projects.map(() => ({ arrival: [], later: [] }));
   const asked = [];
-  const end = performance.now() + seconds * 1000;
+  const start = performance.now();
+  const end = start + seconds * 1000;
   const ask = async (n) => {
     const before = performance.now();
     await projects[n].query('select id, name from items where id = $1', {
       params: [1 + Math.floor(Math.random() * 1000)],
     });
-    samples[n].push(performance.now() - before);
+    samples[n][before - start < arrivalMs ? 'arrival' : 'later'].push(performance.now() - before);
   };
   for (let turn = 0; performance.now() < end; turn++) {
     asked.push(ask(turn % projects.length));
     await sleep(5);
   }
   await Promise.all(asked);
-  return samples.map((list) => {
-    const sorted = list.sort((a, b) => a - b);
-    return {
-      p50: sorted[Math.floor(sorted.length * 0.5)],
-      p99: sorted[Math.floor(sorted.length * 0.99)],
-    };
-  });
+  return samples.map(({ arrival, later }) => ({
+    p50: at(0.5, later),
+    p99: at(0.99, later),
+    'p99 while they arrive': at(0.99, arrival),
+  }));
+}
+
+function at(share, list) {
+  return list.toSorted((a, b) => a - b)[Math.floor(list.length * share)];
 }
 
 /** People who accept an invitation, as the page of the console does. */
@@ -108,6 +116,8 @@ try {
     median(around).toFixed(2),
     median(rates).toFixed(2),
     ratio(rates, around).toFixed(2),
+    '',
+    '',
   ]);
 
   const members = await makeMembers(ours);
@@ -122,40 +132,49 @@ try {
     median(memberAround).toFixed(2),
     median(memberRates).toFixed(2),
     ratio(memberRates, memberAround).toFixed(2),
+    '',
+    '',
   ]);
 
   const before = [];
+  const unhashed = [];
   const during = [];
   let done = 0;
   let refused = 0;
+  const pause = () => sleep(quick ? 1_000 : 3_000);
+  const beside = (target) => Promise.all([latencies(projects), signIns(target, 500, seconds + 2, null)]);
   for (let repeat = 0; repeat < repeats; repeat++) {
     before.push(await latencies(projects));
-    // Queries are measured while the first 500 arrive together, too.
-    const [answers, flooded] = await Promise.all([
-      signIns(ours, 500, seconds + 2, null),
-      latencies(projects),
-    ]);
+    // With a key that is not valid, as many requests come and are refused, and nothing is hashed.
+    const [refusedOnly] = await beside({ ...ours, key: `rh_${'x'.repeat(40)}` });
+    unhashed.push(refusedOnly);
+    await pause();
+    const [flooded, answers] = await beside(ours);
     during.push(flooded);
     done += answers.done;
     refused += answers.refused;
-    await sleep(quick ? 1_000 : 3_000);
+    await pause();
   }
   for (const [n, where] of ['same project', 'another project'].entries()) {
-    for (const part of ['p50', 'p99']) {
-      const [calm, flooded] = [before, during].map((turns) => turns.map((turn) => turn[n][part]));
+    for (const part of ['p50', 'p99', 'p99 while they arrive']) {
+      const [calm, refusals, flooded] = [before, unhashed, during].map((turns) =>
+        turns.map((turn) => turn[n][part]),
+      );
       rows.push([
         `query, ${where}, ${part}`,
         `${median(calm).toFixed(2)} ms`,
         `${median(flooded).toFixed(2)} ms`,
         ratio(flooded, calm).toFixed(2),
+        `${median(refusals).toFixed(2)} ms`,
+        ratio(flooded, refusals).toFixed(2),
       ]);
     }
   }
-  rows.push(['the flood: 200 / 429', '', `${done} / ${refused}`, '']);
+  rows.push(['the flood: 200 / 429', '', `${done} / ${refused}`, '', '', '']);
 } finally {
   await stop(ours);
   rmSync(folder, { recursive: true, force: true });
 }
-report('users', ['', 'alone', 'with sign-ins', 'ratio'], rows, write, {
+report('users', ['', 'alone', 'with sign-ins', 'ratio', 'refused unhashed', 'ratio to these'], rows, write, {
   bars: { column: 'ratio', label: 'with sign-ins / alone', mark: 1 },
 });

@@ -6,7 +6,7 @@ import { errors } from './errors.ts';
 export type SlotLimits = Readonly<{
   /** How many run at once. */
   all: number;
-  /** Of one account. Left out: all. */
+  /** How many of one account run at once. Left out: as many as of all accounts together. */
   perAccount?: number;
   /** How many of the last ones are for accounts that have none. */
   kept?: number;

@@ -1,4 +1,4 @@
-// What several ask for at the same time is done once.
+// Callers that need the same result at the same time share one run.
 
 /** A function that begins `act`, or returns the run for the same key that is still under way. */
 export function openInFlight<T>(): (key: string, act: () => Promise<T>) => Promise<T> {

@@ -18,6 +18,8 @@ const secondLookMs = 30;
 const restoreMs = 600;
 /** How much of the time a process runs, or waits for a core, if it computes, and if it no longer does. */
 const [computing, resting] = [0.5, 0.2];
+/** Many short statements take much time together, too: their process gives the core up itself, at the latest after each of them. */
+const shortestRunMs = 2;
 /** Reading one takes about 10 µs of the thread that answers requests. Where there are more, they take turns. */
 const maxAtOnce = 200;
 
@@ -41,8 +43,8 @@ export type BackendPriority = {
   stop(): void;
 };
 
-/** `wantedNs`: how long it has run or waited for a core. */
-type Sample = { at: number; wantedNs: number };
+/** `pauses`: how often it gave the core up itself, because it had nothing to do. */
+type Sample = { at: number; runNs: number; waitedNs: number; pauses: number };
 type Known = Sample & { isLowered: boolean };
 
 /**
@@ -112,13 +114,17 @@ function childrenOf(pid: number): number[] {
 }
 
 function sampleOf(pid: number): Sample | null {
-  const [running, waiting] = read(`/proc/${pid}/schedstat`).split(' ').map(Number);
-  if (running === undefined || waiting === undefined) return null;
-  return { at: performance.now(), wantedNs: running + waiting };
+  const [runNs, waitedNs] = read(`/proc/${pid}/schedstat`).split(' ').map(Number);
+  const pauses = /^voluntary_ctxt_switches:\s*(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1];
+  if (runNs === undefined || waitedNs === undefined || pauses === undefined) return null;
+  return { at: performance.now(), runNs, waitedNs, pauses: Number(pauses) };
 }
 
 function computes(pid: number, before: Known, now: Sample): boolean {
-  const share = (now.wantedNs - before.wantedNs) / 1e6 / (now.at - before.at);
+  const runMs = (now.runNs - before.runNs) / 1e6;
+  const pauses = now.pauses - before.pauses;
+  if (pauses > 1 && runMs / pauses < shortestRunMs) return false;
+  const share = (runMs + (now.waitedNs - before.waitedNs) / 1e6) / (now.at - before.at);
   if (!before.isLowered) return share > computing;
   // Linux counts a wait for a core when it ends, and with a small share one can be longer than the time between two looks.
   return share > resting || read(`/proc/${pid}/stat`).includes(') R ');

@@ -314,8 +314,9 @@ export function verifierOf(server: Server, name: string, passwordVersion = 1): S
   return sql.literal(scramVerifier(derivePassword(server.masterKey, name, passwordVersion)));
 }
 
-/** Of a project's role: direct ones and those of the API together. The rest is kept for the API. */
+/** PostgreSQL's limit for a project's role: direct connections and sessions of the API together. */
 const maxSessionsOfRole = 40;
+/** The other ten are kept for the API. */
 export const maxDirectSessions = 30;
 
 async function ensureRole(server: Server, name: string): Promise<void> {

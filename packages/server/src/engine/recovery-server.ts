@@ -61,8 +61,8 @@ const sharedBuffersMb = 128;
 const openWithinS = 120;
 const watchMs = 1_000;
 /**
- * What writes out everything that was replayed takes as long as the disk needs. A server that hangs is noticed without it, by
- * `look`.
+ * How long the last checkpoint and a stop may take: PostgreSQL writes out everything that it replayed, as fast as the disk is.
+ * A server that hangs is noticed earlier, by `look`.
  */
 export const writeOutMs = 30 * 60_000;
 

@@ -44,7 +44,7 @@ export function followTerminated(server: Server, projectId: string, pid: number)
 export function openTerminations(servers: Servers, survivors: Survivors): Terminations {
   const pending = new Map<string, Set<Promise<void>>>();
   const listeners: ((project: ProjectLogin) => void)[] = [];
-  /** Who is told that one is unwritten. */
+  /** Callbacks by session, called when it has ended and its transaction had written nothing. */
   const following = new Map<string, (() => void)[]>();
   let isStopped = false;
 

@@ -49,7 +49,7 @@ export const serviceErrors = {
       hint: 'The change may have taken effect. Check the data before you send it again.',
       cause,
     }),
-  /** Of the project's role. */
+  /** The limit of the project's role is used up. */
   noConnectionLeft: (cause: unknown) =>
     new RowhouseError(
       'unavailable',

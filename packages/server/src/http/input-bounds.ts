@@ -37,7 +37,7 @@ function boundsOf(part: Part): Bounds | null {
   const objects = parts.filter(({ properties }) => properties !== undefined);
   const [list] = lists;
   const [object] = objects;
-  // Of several forms of a list or an object, none is known to be the one that is meant.
+  // If a body may have several forms of list or object, nothing tells which one the caller means: what is inside is not bound here.
   const items = lists.length === 1 && list?.items ? boundsOf(list.items) : null;
   const properties = Object.entries((objects.length === 1 && object?.properties) || {}).flatMap(
     ([name, inner]): Bounds['properties'] => {

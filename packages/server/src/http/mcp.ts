@@ -95,7 +95,7 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
 /** No tool has this many arguments, and the library lists and copies all properties several times. */
 const maxNames = 1_000;
 
-/** The message, its parameters and the arguments. What is deeper are values. */
+/** Checks three levels: the message, its parameters and the tool's arguments. Deeper levels are values that the library does not list. */
 function requireNarrow(part: object, path = '', depth = 0): void {
   if (!isLarge(part) || Array.isArray(part)) return;
   const names = namesOf(part);

@@ -113,7 +113,7 @@ export async function completeJob(
   return rows.length > 0;
 }
 
-/** Of a job that fills a project: whether it could take everything over. */
+/** The status of a job that ended without an error: an import can end with losses. */
 function endOf({ lost_count: lost }: Record<string, unknown>): JobStatus {
   return typeof lost === 'number' && lost > 0 ? 'done_with_losses' : 'done';
 }

@@ -155,7 +155,10 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
   });
 }
 
-/** Of a login to the project's own database by its own role: there is no such database, or it belongs to another role. */
+/**
+ * Errors that a login of the project's own role gets while its database is exchanged: the database is missing, or belongs to
+ * another role.
+ */
 const momentary: readonly string[] = [sqlstate.undefinedDatabase, sqlstate.insufficientPrivilege];
 
 function exchanged(): ProxyError {

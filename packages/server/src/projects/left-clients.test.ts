@@ -28,7 +28,7 @@ it('finds clients that have closed their connection to this server, and no other
     line(end('127.0.0.2', 5432), end('127.0.0.1', 40_004), closed),
     line(end('127.0.0.1', 5433), end('127.0.0.1', 40_005), closed),
     line(end('127.0.0.1', 15_432), end('127.0.0.1', 40_006), closed),
-    // What this server itself has opened elsewhere.
+    // A connection that a client on this machine opened to a PostgreSQL elsewhere.
     line(end('10.1.2.3', 40_007), end('127.0.0.1', 5432), closed),
     'not a line',
     '',

@@ -97,7 +97,7 @@ const needlessExtensions: ReadonlySet<string> = new Set([
   'google_vacuum_mgmt',
 ]);
 
-/** Of its services. Other roles may have names like these. */
+/** The roles of Supabase's own services, by exact name: a project's own roles may begin with `supabase_`, too. */
 export const supabaseRoles: ReadonlySet<string> = new Set([
   'supabase_admin',
   'supabase_auth_admin',

@@ -25,7 +25,8 @@ export class PsqlCommands {
 }
 
 const connect = /^\\c(?:onnect)?\b\s*([^\\]*)$/;
-const oneDatabase = 'A project is one database with one role. What follows was imported into it, too.';
+const oneDatabase =
+  'A project has one database and one role, so the statements after this command were imported into that same database.';
 /** They change only what psql shows. */
 const changesNothing = /^\\(?:echo|qecho|warn|timing|pset|x|a|t|set|unset|conninfo)\b[^\\]*$/;
 

@@ -38,7 +38,7 @@ export class Triggers {
 
 const role = /^set\s+(?:local\s+|session\s+)?session_replication_role\s*(?:=|to)\s*'?(\w+)'?\s*;?$/i;
 
-/** Of the project's own tables, those that would run now; a partition's follow their table's. */
+/** The enabled triggers of the project's own tables. Triggers of partitions are left out: PostgreSQL changes them together with their parent's. */
 const findTriggers = `
   select pg_catalog.format('%I.%I', nspname, relname), pg_catalog.quote_ident(tgname)
   from pg_catalog.pg_trigger

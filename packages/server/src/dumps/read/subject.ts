@@ -63,7 +63,10 @@ export function subjectOf(statement: string): Heading | null {
   return found && { ...found, isDerived: true };
 }
 
-/** What the statements of a script are about, one after the other: there can be millions of INSERTs into one table. */
+/**
+ * Names the subject of each statement of a script. It remembers the last one, because a script can contain millions of INSERTs
+ * into one table.
+ */
 export class Subjects {
   private head: string | null = null;
   private found: Heading | null = null;

@@ -160,8 +160,9 @@ export class Exchange implements Receiver {
   }
 
   /**
-   * A kept statement failed before PostgreSQL had bound it, so nothing has run. What it was parsed for may have changed: the types
-   * of its parameters, its columns, or it is gone. Parsed once more, it gets the error of a new connection, if that is an error.
+   * True if a kept statement failed before PostgreSQL had bound it. Nothing has run then, and the cause may be a schema change
+   * after the statement was parsed: other types, other columns, a dropped table. Parsed once more, it succeeds or gets the error
+   * that a new connection would get.
    */
   private mayBeStale(status: Ended): boolean {
     if (!this.failure || this.isBound || !this.isTarget || this.stoppedBy) return false;
