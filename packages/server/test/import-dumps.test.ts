@@ -1,17 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { run } from './exports.ts';
-import { useTestService } from './helpers.ts';
-import { importDump } from './importing.ts';
+import { importDump, useImports } from './importing.ts';
 
 // Dumps by the programs of earlier versions (dumps/README.md).
-const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-dumps-'));
-const rowhouse = useTestService({
-  imports: { folder: path.join(folder, 'imports'), allowPrivateHosts: false },
-});
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const rowhouse = useImports();
 
 const looks = `select (select md5(string_agg(t::text, '|' order by id)) from teas t) as teas, (select count(*)::int from sales) as sales,
   (select count(*)::int from cheap) as cheap, (select n::int from counted) as counted, (select at::text from tagged) as at,

@@ -1,22 +1,10 @@
 // Rows that a dump holds and its own triggers, rules, conditions or statements keep out: the import is never quietly done.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { writeArchive } from './archives.ts';
 import { run } from './exports.ts';
-import { useTestService } from './helpers.ts';
-import { importDump } from './importing.ts';
+import { importDump, lostOf, useImports } from './importing.ts';
 
-const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-kept-out-'));
-const rowhouse = useTestService({
-  imports: { folder: path.join(folder, 'imports'), allowPrivateHosts: false },
-});
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-type Skipped = { entry: string; reason: string; lost: boolean };
-const lostOf = (job: { result: { skipped: Skipped[] } }) =>
-  job.result.skipped.filter(({ lost }) => lost).map(({ entry, reason }) => `${entry}: ${reason}`);
+const rowhouse = useImports();
 
 const table = 'CREATE TABLE public.a (id int UNIQUE, name text);\n';
 const trigger = (body: string, when = 'BEFORE INSERT ON public.a FOR EACH ROW') =>
@@ -152,12 +140,12 @@ describe('what the dump keeps out is a loss', () => {
       `${table}DO $$ begin insert into public.a values (1), (1); exception when others then null; end $$;\n`,
       'catches errors',
     ],
-    ['another database', `${table}\\connect other\n${rows}`, '\\connect other: A project is one database'],
-    ['another role', `${table}\\c - alice\n${rows}`, '\\c - alice: A project is one database'],
+    ['another database', `${table}\\connect other\n${rows}`, '\\connect other: A project has one database'],
+    ['another role', `${table}\\c - alice\n${rows}`, '\\c - alice: A project has one database'],
     [
       'a second database',
       `CREATE DATABASE one;\n\\connect one\n${table}CREATE DATABASE two;\n\\connect "two"\n${rows}`,
-      '\\connect "two": A project is one database',
+      '\\connect "two": A project has one database',
     ],
     [
       'a command behind another',

@@ -1,12 +1,8 @@
 // An import that took less than its dump holds says so: its status is done_with_losses, and its report begins with what was
 // lost. Dumps in the forms of Supabase's CLI, of other services, and edited by hand, without the comments of pg_dump.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { run } from './exports.ts';
-import { useTestService } from './helpers.ts';
-import { importDump } from './importing.ts';
+import { importDump, lostOf, useImports } from './importing.ts';
 import {
   ada,
   bob,
@@ -20,15 +16,7 @@ import {
   withoutComments,
 } from './supabase-dump.ts';
 
-const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-losses-'));
-const rowhouse = useTestService({
-  imports: { folder: path.join(folder, 'imports'), allowPrivateHosts: false },
-});
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-type Skipped = { entry: string; reason: string; lost: boolean };
-const lostOf = (job: { result: { skipped: Skipped[] } }) =>
-  job.result.skipped.filter(({ lost }) => lost).map(({ entry, reason }) => `${entry}: ${reason}`);
+const rowhouse = useImports();
 
 describe("a dump of Supabase's CLI", () => {
   it.each([
@@ -133,7 +121,7 @@ CREATE TABLE IF NOT EXISTS "storage"."objects" ("id" "uuid");
       ]);
       expect(job.result).toMatchObject({ tables: 2, rows: 3, users: 1, lost_count: 6 });
       // What is lost comes first.
-      const order = job.result.skipped.map(({ lost }: Skipped) => lost);
+      const order = job.result.skipped.map(({ lost }: { lost: boolean }) => lost);
       expect(order).toEqual([...order].sort((one, other) => Number(other) - Number(one)));
     }
   });

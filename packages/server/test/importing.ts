@@ -1,12 +1,15 @@
 // What tests of imports share: uploads, jobs, and a look at everything that a project holds.
 
+import { mkdtempSync, rmSync } from 'node:fs';
 import { type ClientRequest, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import pg from 'pg';
-import { expect, onTestFinished } from 'vitest';
+import { afterAll, expect, onTestFinished } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import type { Project } from './exports.ts';
-import { address, api, jobEnd, type TestService } from './helpers.ts';
+import { address, api, jobEnd, type TestService, useTestService } from './helpers.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of many shapes
 type Body = any;
@@ -81,4 +84,20 @@ export function connect(
     }),
   );
   return { sending, answer };
+}
+
+type Skipped = { entry: string; reason: string; lost: boolean };
+
+/** The lines of an import's report about what was lost. */
+export const lostOf = (job: { result: { skipped: Skipped[] } }): string[] =>
+  job.result.skipped.filter(({ lost }) => lost).map(({ entry, reason }) => `${entry}: ${reason}`);
+
+/** A service that takes imports into a folder of its own, which is removed at the end. */
+export function useImports(): TestService {
+  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-imports-'));
+  const rowhouse = useTestService({
+    imports: { folder: path.join(folder, 'imports'), allowPrivateHosts: false },
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  return rowhouse;
 }

@@ -1,9 +1,8 @@
 // A queue of notifications that one flood fills nearly: here a busy listener of another project has to be ended, or NOTIFY would
 // fail in all projects. Its project is not blamed for it.
-import pg from 'pg';
-import { afterEach, expect, it } from 'vitest';
-import { sql } from '../src/postgres/sql.ts';
+import { expect, it } from 'vitest';
 import { until } from './helpers.ts';
+import { flood, useNotifyQueue } from './notify-queue.ts';
 import { useOwnPostgres } from './own-postgres.ts';
 
 const pages = 64 * 1_024;
@@ -11,40 +10,7 @@ const own = useOwnPostgres({
   ...{ spares: 2, connections: { budget: 20, share: 6 } },
   more: { max_notify_queue_pages: String(pages) },
 });
-type Project = { slug: string; id: string; key: string };
-type Client = pg.Client & { isOver?: boolean };
-const open: pg.Client[] = [];
-
-const run = ({ slug, key }: Project, query: string) =>
-  own.rowhouse.call('POST', `/projects/${slug}/query`, { key, body: { query, timeout_ms: 60_000 } });
-
-async function connect({ slug }: Project): Promise<Client> {
-  const { body } = await own.rowhouse.call('GET', `/projects/${slug}/connection`);
-  const client: Client = new pg.Client({ connectionString: body.connection.url });
-  client.on('error', () => {});
-  client.on('end', () => {
-    client.isOver = true;
-  });
-  await client.connect();
-  open.push(client);
-  return client;
-}
-
-const usage = async () => {
-  const { maintenance } = own.rowhouse.service.deps.server;
-  const [row] = await maintenance.query<{ usage: number }>(
-    sql`select pg_notification_queue_usage() as usage`,
-  );
-  return row?.usage ?? 0;
-};
-
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((client) => client.end().catch(() => {})));
-});
-
-/** `megabytes` in one transaction. */
-const flood = (megabytes: number) =>
-  `do $$ begin for i in 1..${megabytes * 128} loop perform pg_notify('c', repeat('x', 7900) || i); end loop; end $$`;
+const { run, connect, usage, untilShort } = useNotifyQueue(() => own.rowhouse, 0.02);
 
 it('a busy listener is ended before the queue is full, and its project is not refused for that', async () => {
   const [calm, culprit, busy] = [
@@ -69,7 +35,7 @@ it('a busy listener is ended before the queue is full, and its project is not re
     const { status, body } = await run(culprit, flood(400));
     expect([200, 503], JSON.stringify(body)).toContain(status);
     await until('the holder is ended', async () => holder.isOver, 20_000);
-    await until('the queue is short', async () => (await usage()) < 0.02, 20_000);
+    await untilShort();
     isOver = true;
     await notifying;
     expect(failures).toEqual([]);
@@ -90,5 +56,5 @@ it('a flood that leaves enough room ends no busy listener', async () => {
   await new Promise((resolve) => setTimeout(resolve, 6_000));
   expect((await holder.query('select 1 as fine')).rows).toEqual([{ fine: 1 }]);
   await holder.query('commit');
-  await until('the queue is short', async () => (await usage()) < 0.02, 20_000);
+  await untilShort();
 });

@@ -1,44 +1,18 @@
 // All projects of a server share the queue of notifications: whoever holds it back while others flood it is ended before a
 // neighbour notices.
 import type { Socket } from 'node:net';
-import pg from 'pg';
-import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type pg from 'pg';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
 import { until, useTestService } from './helpers.ts';
+import { flood, type Project, useNotifyQueue } from './notify-queue.ts';
 
 const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 6 } });
-type Project = { slug: string; id: string; key: string };
+const { run, connect, usage, untilShort } = useNotifyQueue(() => rowhouse, 0.01);
 let neighbour: Project;
 let flooder: Project;
-const open: pg.Client[] = [];
 
-const run = (project: Project, query: string) =>
-  rowhouse.call('POST', `/projects/${project.slug}/query`, {
-    key: project.key,
-    body: { query, timeout_ms: 60_000 },
-  });
-
-async function connect(project: Project): Promise<pg.Client & { isOver?: boolean }> {
-  const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
-  const client: pg.Client & { isOver?: boolean } = new pg.Client({ connectionString: body.connection.url });
-  client.on('error', () => {});
-  client.on('end', () => {
-    client.isOver = true;
-  });
-  await client.connect();
-  open.push(client);
-  return client;
-}
-
-const usage = async () => {
-  const [row] = await rowhouse.service.deps.server.maintenance.query<{ usage: number }>(
-    sql`select pg_notification_queue_usage() as usage`,
-  );
-  return row?.usage ?? 0;
-};
-
-/** 400 MB in one transaction. */
-const flood = `do $$ begin for i in 1..50000 loop perform pg_notify('c', repeat('x', 7900) || i); end loop; end $$`;
+const flood400 = flood(400);
 /** 40 MB in transactions of 0.4 MB. */
 const drip = `do $$ begin for n in 1..100 loop
   for i in 1..50 loop perform pg_notify('c', repeat('x', 7900) || i); end loop; commit; end loop; end $$`;
@@ -75,11 +49,6 @@ beforeAll(async () => {
     'create trigger tell after insert on calm for each row execute function tell()',
   ])
     expect((await run(neighbour, query)).status).toBe(200);
-});
-
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((client) => client.end().catch(() => {})));
-  await until('the queue is short', async () => (await usage()) < 0.01);
 });
 
 describe('a project that floods the NOTIFY queue and holds it back loses that session, and the neighbour nothing', () => {
@@ -133,10 +102,10 @@ describe('a project that floods the NOTIFY queue and holds it back loses that se
           await new Promise((resolve) => setTimeout(resolve, 10));
         }
       })();
-      const floods = [run(project, flood), run(project, drip), run(project, drip)];
+      const floods = [run(project, flood400), run(project, drip), run(project, drip)];
       for (const { status, body } of await Promise.all(floods))
         expect([200, 503], JSON.stringify(body)).toContain(status);
-      await until('the holder is ended', async () => (holder as { isOver?: boolean }).isOver);
+      await until('the holder is ended', async () => holder.isOver);
       isOver = true;
       await supervise;
       // 128 MB of 4 GB are a thirtieth: it was never near full.
@@ -153,8 +122,8 @@ describe('a project that floods the NOTIFY queue and holds it back loses that se
     stream.pause();
     try {
       await besideNeighbour(async () => {
-        await Promise.all([run(flooder, flood), run(flooder, drip), run(flooder, drip)]);
-        await until('the queue is short', async () => (await usage()) < 0.01);
+        await Promise.all([run(flooder, flood400), run(flooder, drip), run(flooder, drip)]);
+        await untilShort();
       });
     } finally {
       stream.destroy();
@@ -165,7 +134,7 @@ describe('a project that floods the NOTIFY queue and holds it back loses that se
     const project = await rowhouse.project('Culprit');
     const held = run(project, `do $$ begin execute 'lis' || 'ten c'; commit; perform pg_sleep(50); end $$`);
     await besideNeighbour(async () => {
-      await Promise.all([run(project, flood), run(project, drip), run(project, drip)]);
+      await Promise.all([run(project, flood400), run(project, drip), run(project, drip)]);
       expect((await held).status).toBe(503);
     });
   });
@@ -179,7 +148,7 @@ describe('a project that floods the NOTIFY queue and holds it back loses that se
       await holder.query('select 1');
     }
     await besideNeighbour(async () => {
-      await Promise.all([run(project, flood), run(project, drip)]);
+      await Promise.all([run(project, flood400), run(project, drip)]);
       await until('all are ended', async () => holders.every(({ isOver }) => isOver));
     });
   });
@@ -266,14 +235,14 @@ describe('a flood of another project ends no listener', () => {
       expect([...heard.values()]).toEqual([all, all, all]);
     };
     await besideNeighbour(async () => {
-      for (const { status, body } of await Promise.all([1, 2, 3, 4].map(() => run(flooder, flood))))
+      for (const { status, body } of await Promise.all([1, 2, 3, 4].map(() => run(flooder, flood400))))
         expect([200, 503], JSON.stringify(body)).toContain(status);
       peak = await usage();
       await hear();
       expect(isOver()).toBe(false);
       await finish();
       expect(isOver()).toBe(false);
-      await until('the queue is short', async () => (await usage()) < 0.01, 20_000);
+      await untilShort();
       await hear();
     });
     expect(peak).toBeLessThan(0.5);
@@ -293,10 +262,10 @@ describe('a flood of another project ends no listener', () => {
     for (let time = 0; time < 3; time++) {
       await holder.query('begin');
       await holder.query('select 1');
-      await run(flooder, flood);
+      await run(flooder, flood400);
       await new Promise((resolve) => setTimeout(resolve, 3_000));
       await holder.query('commit');
-      await until('the queue is short', async () => (await usage()) < 0.01, 20_000);
+      await untilShort();
     }
     for (const one of [project, flooder])
       expect((await (await connect(one)).query('select 1 as fine')).rows).toEqual([{ fine: 1 }]);
@@ -315,7 +284,7 @@ describe('a flood of another project ends no listener', () => {
       ),
     );
     for (const { status } of attempts) expect([200, 503, 504]).toContain(status);
-    await until('the queue is short', async () => (await usage()) < 0.01, 20_000);
+    await untilShort();
     expect((await listener.query('select 1 as fine')).rows).toEqual([{ fine: 1 }]);
   });
 });
@@ -324,7 +293,7 @@ it('a flood that does not fill the queue ends no session', async () => {
   const reader = await connect(neighbour);
   const reading = reader.query('select pg_sleep(2), 1 as fine');
   await besideNeighbour(async () => {
-    for (let n = 0; n < 3; n++) expect((await run(flooder, flood)).status).toBe(200);
+    for (let n = 0; n < 3; n++) expect((await run(flooder, flood400)).status).toBe(200);
   });
   expect((await reading).rows[0].fine).toBe(1);
 });
@@ -337,9 +306,9 @@ it('a project that repeats it gets no direct connection for a while, and the API
     await holder.query('listen c');
     await holder.query('begin');
     await holder.query('select 1');
-    await run(project, flood);
+    await run(project, flood400);
     await until('the holder is ended', async () => holder.isOver);
-    await until('the queue is short', async () => (await usage()) < 0.01);
+    await untilShort();
   }
   const refusal = await until('it is refused', () =>
     connect(project).then(
