@@ -37,4 +37,4 @@ EXPOSE 8765
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["node", "/rowhouse/packages/server/dist/main.js"]
 HEALTHCHECK --interval=5s --timeout=3s --start-period=60s \
-  CMD ["node", "/rowhouse/packages/server/dist/health.js"]
+  CMD ["node", "/rowhouse/packages/server/dist/programs/health.js"]

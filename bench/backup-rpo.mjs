@@ -62,7 +62,7 @@ function killAll({ child, data }) {
 }
 
 function restore(env) {
-  const program = path.join(root, 'packages/server/dist/restore.js');
+  const program = path.join(root, 'packages/server/dist/programs/restore.js');
   const output = execFileSync(process.execPath, [program, ''], {
     encoding: 'utf8',
     env: { ...process.env, ...env },

@@ -1,5 +1,5 @@
 // Projects on many servers, placed by the product's own code: sizes are log-normal, traffic follows Zipf's law.
-import { choosePlace } from '../packages/server/dist/fleet/placement.js';
+import { choosePlace } from '../packages/server/dist/servers/placement.js';
 
 const emptyMb = 8;
 const limitMb = 500;

@@ -152,11 +152,11 @@ async function keyLookUps(data) {
 async function serverPass(data) {
   const dist = (name) => import(`../packages/server/dist/${name}.js`);
   const [{ openControl }, { openDatabase }, { findOutdated }, { readProjectSchema }] = await Promise.all([
-    ...[dist('control/control'), dist('postgres/database'), dist('projects/upgrade')],
-    dist('engine/project-schema'),
+    ...[dist('control/control'), dist('postgres/admin/database'), dist('projects/upgrade')],
+    dist('servers/template/project-schema'),
   ]);
   const [{ settleLoginGates }, { countUse }, { forgetEndedKeys }] = await Promise.all([
-    ...[dist('quotas/direct-login-gate'), dist('fleet/rows'), dist('keys/manage')],
+    ...[dist('quotas/direct/direct-login-gate'), dist('servers/rows'), dist('keys/manage')],
   ]);
   const { hostname, port: at, username, password } = new URL(await superuserUrl(data));
   const address = {

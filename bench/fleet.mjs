@@ -20,7 +20,7 @@ const { seconds, turns, connections, before, write } = readOptions({
 });
 needTools('wrk');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-fleet-load-'));
-const { startEmbedded } = await import('../packages/server/dist/engine/embedded.js');
+const { startEmbedded } = await import('../packages/server/dist/servers/embedded/embedded.js');
 const loads = {
   query: (project) => queryRequest(statements.Q1, { target: `'${pathOf(project)}/query'` }),
   insert: (project) => queryRequest(statements.Q4, { target: `'${pathOf(project)}/query'` }),

@@ -97,8 +97,8 @@ export async function startService(folder, script = 'packages/server/dist/main.j
 /** Where and how the superuser of the service with this data folder logs in. */
 export async function superuserAddress(data) {
   const [{ embeddedAddress }, { masterKeyFile, readKeyFile }] = await Promise.all([
-    import('../packages/server/dist/engine/embedded.js'),
-    import('../packages/server/dist/engine/master-key.js'),
+    import('../packages/server/dist/servers/embedded/embedded.js'),
+    import('../packages/server/dist/servers/embedded/master-key.js'),
   ]);
   const { key } = readKeyFile(masterKeyFile(data));
   return embeddedAddress(data, key);

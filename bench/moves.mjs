@@ -20,7 +20,7 @@ const rowsPerMb = 4500;
 const maxPauseMs = 120_000;
 
 async function startServer(name) {
-  const { startEmbedded } = await import('../packages/server/dist/engine/embedded.js');
+  const { startEmbedded } = await import('../packages/server/dist/servers/embedded/embedded.js');
   const dataFolder = path.join(folder, name);
   mkdirSync(dataFolder);
   return startEmbedded({

@@ -1,6 +1,6 @@
 // The OpenAPI document as the linter of Redocly reads it.
 import { expect, it } from 'vitest';
-import { findProgram } from '../packages/server/test/programs.ts';
+import { findProgram } from '../packages/server/test/support/programs.ts';
 import { useDocument } from './document.mjs';
 
 const { file, run } = useDocument();

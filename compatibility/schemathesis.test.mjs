@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { findProgram } from '../packages/server/test/programs.ts';
+import { findProgram } from '../packages/server/test/support/programs.ts';
 import { useDocument } from './document.mjs';
 
 const { live, place, file, baseOf, run } = useDocument();

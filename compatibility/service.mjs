@@ -1,7 +1,7 @@
 // Starts a live service for a test file, creates projects in it, and defines the one schema that all tested clients use.
 import { fileURLToPath } from 'node:url';
 import { beforeAll } from 'vitest';
-import { useTestService } from '../packages/server/test/helpers.ts';
+import { useTestService } from '../packages/server/test/support/helpers.ts';
 
 export const folder = fileURLToPath(new URL('.', import.meta.url));
 

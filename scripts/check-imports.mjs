@@ -1,73 +1,89 @@
-// Enforces the direction of imports: a module may import only modules above it in the list. Run as a program, it checks the
-// whole tree.
+// Enforces the direction of imports: a room may import only rooms above it in the list, and no files import each other in a
+// circle. Run as a program, it checks the whole tree.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * The modules (files or folders) of packages/server/src. Modules on one line do not import each other. The most specific
- * entry applies.
+ * The rooms of packages/server/src, from what knows nothing of the service to what can be started. A room imports only rooms
+ * above it. A rank with several steps is a room that is built in steps: each imports only those before it in the line. What
+ * stands in one step does not import each other.
  */
-const order = [
-  ['backup-url', 'check', 'database-url', 'loopback', 'security-fixes'],
+const ranks = [
+  // Errors that callers see, and settings that operators set. They know nothing of the service.
+  [['errors', 'settings']],
+  // Turns, slots, pauses, memory, the log: each once for the whole house.
+  [['lib']],
+  // The wire, pools, the service's own connections, replication. The only room that imports a driver.
   [
-    'errors',
-    'config',
-    'version',
-    'memory-budget',
-    'cache-size',
-    'pause',
-    'later',
-    'account-turns',
-    'in-flight',
-    'timeout-signal',
-    'stall-watch',
+    ['postgres/sql', 'postgres/sqlstate'],
+    ['postgres/wire'],
+    ['postgres/pool', 'postgres/admin'],
+    ['postgres/replication'],
   ],
-  ['account-slots'],
-  ['log'],
-  ['postgres'],
-  ['control'],
-  ['engine'],
-  ['keys', 'tls'],
-  ['postgres-proxy'],
-  ['fleet'],
-  ['adoption'],
-  ['quotas', 'idempotency', 'jobs', 'audit'],
-  ['projects', 'saved'],
-  ['query/statement', 'query/json'],
-  ['query/exchange'],
-  ['query/sessions'],
-  ['query/admission'],
-  ['query/sharing'],
-  ['query'],
-  ['tables/request', 'tables/catalog'],
-  ['tables/sql'],
-  ['tables/write', 'tables/import'],
-  ['dumps/read'],
-  ['tables', 'users', 'dumps'],
-  ['dumps/import'],
-  ['branches'],
-  ['moves'],
-  ['backups/storage'],
-  ['backups'],
-  ['backups/restore'],
-  ['people'],
-  ['accounts', 'rotation'],
-  ['server-work'],
-  ['background'],
-  ['metrics'],
-  ['mcp', 'openapi'],
-  ['http'],
-  ['http/console'],
-  ['service', 'workers'],
-  ['app'],
-  ['doctor-security-fixes'],
-  ['doctor-huge-pages', 'doctor-projects', 'doctor-servers'],
-  ['doctor', 'master-key', 'restore', 'adopt', 'health', 'mcp-stdio'],
-  ['start-output'],
-  ['main'],
+  // The service's own tables: changes that every process follows, leases, settings, secrets, audit, saved queries.
+  [['control'], ['control/saved']],
+  // PostgreSQL servers and what the service makes in them: the embedded one, templates, databases and roles, guards, the fleet.
+  [
+    ['servers/engine-error', 'servers/role-passwords'],
+    ['servers/external'],
+    ['servers/embedded', 'servers/template'],
+    ['servers/server'],
+    ['servers/databases'],
+    ['servers/guards'],
+    ['servers'],
+  ],
+  // Who calls, and what they may do. TLS: how they connect.
+  [['keys', 'tls']],
+  // Long work, and answers that are kept for a repeated request.
+  [['jobs']],
+  // How large a project may become: measuring, refusing, reclaiming.
+  [['quotas'], ['quotas/reclaiming'], ['quotas/direct']],
+  // The life of a project, and the way to it for PostgreSQL's own clients.
+  [['projects', 'postgres-proxy']],
+  // A statement, from its text to the bytes of its rows.
+  [
+    ['query/statement', 'query/json'],
+    ['query/exchange'],
+    ['query/sessions'],
+    ['query/admission'],
+    ['query/sharing'],
+    ['query'],
+  ],
+  // Tables without SQL, as statements.
+  [['tables/request', 'tables/catalog'], ['tables/sql'], ['tables/write', 'tables/import'], ['tables']],
+  // Users of a project, people at the console, accounts of the installation.
+  [['access/passwords', 'access/mail'], ['access/end-users'], ['access/people'], ['access/accounts']],
+  // A project as a file, and a file as a project.
+  [['transfer/read'], ['transfer/export'], ['transfer/receive'], ['transfer/import']],
+  // Copies of whole projects: branches on the same server, moves to another one.
+  [['branches'], ['moves']],
+  // Copies of whole servers in storage: take, keep, restore, check.
+  [
+    ['backups/storage'],
+    ['backups/repository'],
+    ['backups/wal', 'backups/take'],
+    ['backups'],
+    ['backups/restore'],
+    ['backups/check'],
+  ],
+  // What one process of the installation does for all.
+  [['background']],
+  // Metrics, tools for agents, the OpenAPI document.
+  [['metrics', 'mcp', 'openapi']],
+  // Every request: read it, call one domain function, answer.
+  [
+    ['http'],
+    ['http/request'],
+    ['http/response'],
+    ['http/routes'],
+    ['http/routes/end-users', 'http/routes/neon'],
+    ['http/fast', 'http/console'],
+  ],
+  // What can be started.
+  [['programs/adoption', 'programs/rotation'], ['service', 'app'], ['programs'], ['main']],
 ];
-const levels = new Map(order.flatMap((modules, level) => modules.map((module) => [module, level])));
+const levels = new Map(ranks.flat().flatMap((modules, level) => modules.map((module) => [module, level])));
 
 /** Packages of ours that a package may import. */
 const api = ['@rowhouse/api', '@rowhouse/api/settings'];
@@ -79,6 +95,7 @@ const packages = {
   client: [],
   console: ['@rowhouse/api', statements],
 };
+const fromPattern = /(?<![.\w])(?:from|import)\s*\(?\s*'([^']+)'/g;
 const drivers = ['pg', 'pg-protocol', 'pg-cursor'];
 
 /** The problems of one file, given its path from the root and its text. */
@@ -89,7 +106,7 @@ export function problemsOf(file, text) {
   // A value of the API package would bring its schemas and their library into the page.
   if (name === 'console' && /import (?!type )[^;]*from '@rowhouse\/api'/.test(text))
     problems.push('the console may import only types from @rowhouse/api');
-  for (const [, from] of text.matchAll(/(?<![.\w])(?:from|import)\s*\(?\s*'([^']+)'/g)) {
+  for (const [, from] of text.matchAll(fromPattern)) {
     if (from.startsWith('.')) {
       if (name === 'server') problems.push(...upward(file, from));
       if (path.posix.join(path.posix.dirname(file), from).split('/')[1] !== name)
@@ -115,11 +132,34 @@ function upward(file, from) {
   return [`${importing} may not import ${imported}`];
 }
 
-/** The most specific entry of the order: the file, its folder, or the folder around that. A sub-folder must be listed. */
+/** The file, if the order has it, or its folder, which must be in the order. */
 function moduleOf(file) {
-  const [outer, ...rest] = file.replace(/\.ts$/, '').split('/').slice(3);
-  const inner = `${outer}/${rest[0]}`;
-  return rest.length > 1 || levels.has(inner) ? inner : outer;
+  const inside = file.replace(/\.ts$/, '').split('/').slice(3).join('/');
+  return levels.has(inside) || !inside.includes('/') ? inside : path.posix.dirname(inside);
+}
+
+/** Files that import each other in a circle, given the text of each by its path: one line for each circle. */
+export function circlesOf(texts) {
+  const importsOf = (file) =>
+    [...(texts.get(file) ?? '').matchAll(fromPattern)]
+      .filter(([, from]) => from.startsWith('.'))
+      .map(([, from]) => path.posix.join(path.posix.dirname(file), from))
+      .filter((target) => texts.has(target));
+  const circles = [];
+  const state = new Map();
+  const way = [];
+  const visit = (file) => {
+    state.set(file, 'open');
+    way.push(file);
+    for (const target of importsOf(file)) {
+      if (state.get(target) === 'open') circles.push([...way.slice(way.indexOf(target)), target].join(' → '));
+      else if (!state.has(target)) visit(target);
+    }
+    way.pop();
+    state.set(file, 'done');
+  };
+  for (const file of texts.keys()) if (!state.has(file)) visit(file);
+  return circles;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
@@ -127,7 +167,12 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const files = readdirSync(path.join(root, 'packages'), { recursive: true })
     .map((file) => `packages/${file.split(path.sep).join('/')}`)
     .filter((file) => /^packages\/[^/]+\/src\/.*\.tsx?$/.test(file));
-  const problems = files.flatMap((file) => problemsOf(file, readFileSync(path.join(root, file), 'utf8')));
+  const texts = new Map(files.map((file) => [file, readFileSync(path.join(root, file), 'utf8')]));
+  const server = [...texts].filter(([file]) => /^packages\/server\/.*(?<!\.test)\.ts$/.test(file));
+  const problems = [
+    ...[...texts].flatMap(([file, text]) => problemsOf(file, text)),
+    ...circlesOf(new Map(server)).map((circle) => `circle: ${circle}`),
+  ];
   for (const problem of problems) console.error(problem);
   console.log(`imports: ${files.length} files, ${problems.length} problems`);
   process.exit(problems.length > 0 || files.length === 0 ? 1 : 0);

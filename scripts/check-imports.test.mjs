@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { problemsOf } from './check-imports.mjs';
+import { circlesOf, problemsOf } from './check-imports.mjs';
 
 const at = (file, ...imports) =>
   problemsOf(file, imports.map((from) => `import { x } from '${from}';`).join('\n'));
@@ -7,21 +7,32 @@ const server = 'packages/server/src';
 
 it('accepts imports of modules that come earlier in the order', () => {
   expect(
-    at(`${server}/http/projects.ts`, '../projects/find.ts', '../errors.ts', './caller.ts', '@rowhouse/api'),
+    at(
+      `${server}/http/routes/projects.ts`,
+      '../../projects/find.ts',
+      '../../errors/errors.ts',
+      '../request/caller.ts',
+      '@rowhouse/api',
+    ),
   ).toEqual([]);
-  expect(at(`${server}/postgres/database.ts`, 'pg', '../errors.ts')).toEqual([]);
+  expect(at(`${server}/postgres/admin/database.ts`, 'pg', '../../errors/errors.ts')).toEqual([]);
   expect(at(`${server}/query/run.ts`, './sharing/pipelines.ts', './admission.ts')).toEqual([]);
   expect(at(`${server}/query/sharing/group-commit.ts`, '../admission.ts', './per-project.ts')).toEqual([]);
   expect(at('packages/cli/src/settings.ts', '@rowhouse/api/settings')).toEqual([]);
 });
 
 it.each([
-  [`${server}/projects/find.ts`, '../http/caller.ts', 'projects may not import http'],
+  [`${server}/projects/find.ts`, '../http/request/caller.ts', 'projects may not import http'],
   [`${server}/keys/manage.ts`, '../projects/find.ts', 'keys may not import projects'],
-  [`${server}/errors.ts`, './config.ts', 'errors may not import config'],
-  [`${server}/metrics/metrics.ts`, '../http/request-log.ts', 'metrics may not import http'],
+  [`${server}/errors/errors.ts`, '../settings/config.ts', 'errors may not import settings'],
+  [
+    `${server}/postgres/wire/session.ts`,
+    '../admin/database.ts',
+    'postgres/wire may not import postgres/admin',
+  ],
+  [`${server}/metrics/metrics.ts`, '../http/response/request-log.ts', 'metrics may not import http'],
   [`${server}/projects/find.ts`, 'pg', 'only postgres/ may import a driver'],
-  [`${server}/helpers/x.ts`, '../errors.ts', 'helpers is not in the import order'],
+  [`${server}/helpers/x.ts`, '../errors/errors.ts', 'helpers is not in the import order'],
   [`${server}/keys/manage.ts`, '../helpers/x.ts', 'helpers is not in the import order'],
   [
     `${server}/query/json/row-writer.ts`,
@@ -34,8 +45,8 @@ it.each([
     './sharing/group-commit.ts',
     'query/admission may not import query/sharing',
   ],
-  [`${server}/query/helpers/x.ts`, '../../errors.ts', 'query/helpers is not in the import order'],
-  [`${server}/errors.ts`, '../../cli/src/main.ts', 'leaves the package'],
+  [`${server}/query/helpers/x.ts`, '../../errors/errors.ts', 'query/helpers is not in the import order'],
+  [`${server}/errors/errors.ts`, '../../../cli/src/main.ts', 'leaves the package'],
   ['packages/cli/src/main.ts', '@rowhouse/server', 'cli may not import @rowhouse/server'],
   ['packages/console/src/app.tsx', '@rowhouse/server', 'console may not import @rowhouse/server'],
   ['packages/console/src/app.tsx', '../../server/src/app.ts', 'leaves the package'],
@@ -50,6 +61,18 @@ it.each([
 
 it('checks dynamic imports and re-exports, too', () => {
   const file = `${server}/keys/manage.ts`;
-  expect(problemsOf(file, "const a = await import('../http/caller.ts');").length).toBe(1);
-  expect(problemsOf(file, "export { a } from '../http/caller.ts';").length).toBe(1);
+  expect(problemsOf(file, "const a = await import('../http/request/caller.ts');").length).toBe(1);
+  expect(problemsOf(file, "export { a } from '../http/request/caller.ts';").length).toBe(1);
+});
+
+it('finds files that import each other in a circle, and no others', () => {
+  const texts = new Map([
+    ['a/one.ts', "import type { Two } from './two.ts';"],
+    ['a/two.ts', "import { three } from '../b/three.ts';"],
+    ['b/three.ts', "export { one } from '../a/one.ts';"],
+    ['b/four.ts', "import { one } from '../a/one.ts';"],
+  ]);
+  expect(circlesOf(texts)).toEqual(['a/one.ts → a/two.ts → b/three.ts → a/one.ts']);
+  texts.set('b/three.ts', '');
+  expect(circlesOf(texts)).toEqual([]);
 });

@@ -80,7 +80,7 @@ async function install(folder) {
 }
 
 async function startCluster({ folder, programs, network }) {
-  const { findRunAs } = await import('../packages/server/dist/engine/run-as.js');
+  const { findRunAs } = await import('../packages/server/dist/servers/embedded/run-as.js');
   const account = findRunAs(path.join(folder, 'none'));
   const etcd = await startEtcd(folder, network);
   const nodes = new Map();

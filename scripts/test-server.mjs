@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 export async function startExternal() {
-  const { startEmbedded } = await import('../packages/server/dist/engine/embedded.js');
+  const { startEmbedded } = await import('../packages/server/dist/servers/embedded/embedded.js');
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-external-'));
   const engine = await startEmbedded({
     connections: 100,

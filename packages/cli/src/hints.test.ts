@@ -21,7 +21,10 @@ it('hints of the service become commands', () => {
 it('no hint of the service shows an HTTP path on the command line', () => {
   const source = path.resolve(import.meta.dirname, '../../server/src');
   const left = readdirSync(source, { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.ts') && !/\.test\.ts$|^http\/audited|^(http\/)?openapi/.test(file))
+    .filter(
+      (file) =>
+        file.endsWith('.ts') && !/\.test\.ts$|^http\/request\/audited|^(http\/routes\/)?openapi/.test(file),
+    )
     .flatMap((file) =>
       // Only of texts: comments and routes are no hints.
       [...readFileSync(path.join(source, file), 'utf8').matchAll(/^(?!\s*(?:\*|\/\/|\/\*)).*$/gm)]

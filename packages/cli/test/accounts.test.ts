@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Page } from '../../server/test/console-page.ts';
+import { Page } from '../../server/test/support/console-page.ts';
 import { useService } from './live.ts';
 
 const live = useService();

@@ -5,19 +5,19 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { adopt, type Place } from '../../server/src/adoption/adopt.ts';
-import { readMark } from '../../server/src/adoption/mark.ts';
-import { undoAdoption } from '../../server/src/adoption/undo.ts';
-import { startEmbedded } from '../../server/src/engine/embedded.ts';
-import { masterKeyFile, readKeyFile } from '../../server/src/engine/master-key.ts';
-import { type Answer, until } from '../../server/test/helpers.ts';
+import { readMark } from '../../server/src/programs/adoption/mark.ts';
+import { adopt, type Place } from '../../server/src/programs/adoption/move-control.ts';
+import { undoAdoption } from '../../server/src/programs/adoption/undo.ts';
+import { startEmbedded } from '../../server/src/servers/embedded/embedded.ts';
+import { masterKeyFile, readKeyFile } from '../../server/src/servers/embedded/master-key.ts';
+import { type Answer, until } from '../../server/test/support/helpers.ts';
 import {
   launch,
   newAccountKey,
   newDataFolder,
   type Running,
   usedDataFolder,
-} from '../../server/test/process.ts';
+} from '../../server/test/support/process.ts';
 
 const bin = path.resolve(import.meta.dirname, '../bin/rowhouse.mjs');
 

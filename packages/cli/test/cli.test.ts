@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { lackedByPostgres, remedyOf } from '../../server/src/security-fixes.ts';
-import { until } from '../../server/test/helpers.ts';
+import { lackedByPostgres, remedyOf } from '../../server/src/settings/security-fixes.ts';
+import { until } from '../../server/test/support/helpers.ts';
 import {
   cleanUp,
   freePort,
@@ -16,7 +16,7 @@ import {
   postmasterPid,
   type Running,
   usedDataFolder,
-} from '../../server/test/process.ts';
+} from '../../server/test/support/process.ts';
 
 const bin = fileURLToPath(new URL('../bin/rowhouse.mjs', import.meta.url));
 const key = newAccountKey();

@@ -9,7 +9,7 @@ import {
   newAccountKey,
   newDataFolder,
   usedDataFolder,
-} from '../../server/test/process.ts';
+} from '../../server/test/support/process.ts';
 import { bare, bin } from './installation.ts';
 
 afterAll(cleanUp);

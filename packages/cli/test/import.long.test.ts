@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, expect, it } from 'vitest';
-import { launch, newAccountKey, type Running, usedDataFolder } from '../../server/test/process.ts';
+import { launch, newAccountKey, type Running, usedDataFolder } from '../../server/test/support/process.ts';
 
 const bin = fileURLToPath(new URL('../bin/rowhouse.mjs', import.meta.url));
 const key = newAccountKey();

@@ -4,7 +4,13 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { cleanUp, launch, newAccountKey, type Running, usedDataFolder } from '../../server/test/process.ts';
+import {
+  cleanUp,
+  launch,
+  newAccountKey,
+  type Running,
+  usedDataFolder,
+} from '../../server/test/support/process.ts';
 import { bare, bin } from './installation.ts';
 
 export type Ran = { status: number | null; out: string; err: string };

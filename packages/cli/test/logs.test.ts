@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, it, onTestFinished } from 'vitest';
-import { until } from '../../server/test/helpers.ts';
-import { cleanUp, launch, newAccountKey, usedDataFolder } from '../../server/test/process.ts';
+import { until } from '../../server/test/support/helpers.ts';
+import { cleanUp, launch, newAccountKey, usedDataFolder } from '../../server/test/support/process.ts';
 import { bare, bin } from './installation.ts';
 
 afterAll(cleanUp);

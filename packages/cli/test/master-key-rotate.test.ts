@@ -7,8 +7,8 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, expect, it, onTestFinished } from 'vitest';
-import { startEmbedded } from '../../server/src/engine/embedded.ts';
-import { until } from '../../server/test/helpers.ts';
+import { startEmbedded } from '../../server/src/servers/embedded/embedded.ts';
+import { until } from '../../server/test/support/helpers.ts';
 import {
   cleanUp,
   launch,
@@ -16,7 +16,7 @@ import {
   newDataFolder,
   type Running,
   usedDataFolder,
-} from '../../server/test/process.ts';
+} from '../../server/test/support/process.ts';
 import { bare, bin, rowhouse } from './installation.ts';
 
 afterAll(cleanUp);

@@ -13,14 +13,14 @@ import {
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { address, newControlName, removeTestService } from '../../server/test/helpers.ts';
+import { address, newControlName, removeTestService } from '../../server/test/support/helpers.ts';
 import {
   launch,
   newAccountKey,
   newDataFolder,
   postmasterPid,
   usedDataFolder,
-} from '../../server/test/process.ts';
+} from '../../server/test/support/process.ts';
 
 const bin = fileURLToPath(new URL('../bin/rowhouse.mjs', import.meta.url));
 const otherKey = 'cd'.repeat(32);

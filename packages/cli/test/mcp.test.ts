@@ -7,7 +7,7 @@ import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { sql } from '../../server/src/postgres/sql.ts';
-import { asAdmin, until, useTestService } from '../../server/test/helpers.ts';
+import { asAdmin, until, useTestService } from '../../server/test/support/helpers.ts';
 
 const rowhouse = useTestService();
 const command = path.join(fileURLToPath(new URL('..', import.meta.url)), 'bin', 'rowhouse.mjs');

@@ -4,9 +4,9 @@ import { readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
-import { startEmbedded } from '../../server/src/engine/embedded.ts';
-import { openDatabase } from '../../server/src/postgres/database.ts';
+import { openDatabase } from '../../server/src/postgres/admin/database.ts';
 import { sql } from '../../server/src/postgres/sql.ts';
+import { startEmbedded } from '../../server/src/servers/embedded/embedded.ts';
 import { newFolder, rowhouse, start } from './installation.ts';
 
 type Body = {

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { startEmbedded } from '../../server/src/engine/embedded.ts';
-import { until } from '../../server/test/helpers.ts';
+import { startEmbedded } from '../../server/src/servers/embedded/embedded.ts';
+import { until } from '../../server/test/support/helpers.ts';
 import { bin } from './installation.ts';
 import { useService } from './live.ts';
 

@@ -5,9 +5,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { startEmbedded } from '../../server/src/engine/embedded.ts';
-import { until } from '../../server/test/helpers.ts';
-import { launch, newAccountKey, usedDataFolder } from '../../server/test/process.ts';
+import { startEmbedded } from '../../server/src/servers/embedded/embedded.ts';
+import { until } from '../../server/test/support/helpers.ts';
+import { launch, newAccountKey, usedDataFolder } from '../../server/test/support/process.ts';
 
 const bin = path.resolve(import.meta.dirname, '../bin/rowhouse.mjs');
 

@@ -13,8 +13,8 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { until } from '../../server/test/helpers.ts';
-import { freePort, newDataFolder } from '../../server/test/process.ts';
+import { until } from '../../server/test/support/helpers.ts';
+import { freePort, newDataFolder } from '../../server/test/support/process.ts';
 import { bare, bin, newFolder, rowhouse } from './installation.ts';
 
 const unit = () => rowhouse(['service', 'install', '--print']).stdout.split('\n\n').slice(1).join('\n\n');

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { until } from '../../server/test/helpers.ts';
+import { until } from '../../server/test/support/helpers.ts';
 import { bin } from './installation.ts';
 import { useShop } from './live.ts';
 

@@ -7,7 +7,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { cleanUp, launch, newAccountKey, type Running, usedDataFolder } from '../../server/test/process.ts';
+import {
+  cleanUp,
+  launch,
+  newAccountKey,
+  type Running,
+  usedDataFolder,
+} from '../../server/test/support/process.ts';
 
 const bin = fileURLToPath(new URL('../bin/rowhouse.mjs', import.meta.url));
 const tsc = path.join(

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { freePort } from '../../server/test/process.ts';
+import { freePort } from '../../server/test/support/process.ts';
 import { createClient } from '../src/index.ts';
 import { collect, failureOf, useLive } from './live.ts';
 

@@ -1,7 +1,7 @@
 // What tests of the client share: a service that listens, with a project of its own.
 import type { AddressInfo } from 'node:net';
 import { beforeAll, expect } from 'vitest';
-import { type TestService, useTestService } from '../../server/test/helpers.ts';
+import { type TestService, useTestService } from '../../server/test/support/helpers.ts';
 import { type Client, type ClientOptions, createClient } from '../src/index.ts';
 
 export type Live = {

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { until } from '../../server/test/helpers.ts';
+import { until } from '../../server/test/support/helpers.ts';
 import { type Client, RowhouseError, safe } from '../src/index.ts';
 import { failureOf, useLive } from './live.ts';
 

@@ -6,8 +6,8 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { chromium, firefox } from 'playwright-core';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
-import { findProgram, type ProgramName } from '../../server/test/programs.ts';
-import { environment } from '../../server/test/toolchains.ts';
+import { findProgram, type ProgramName } from '../../server/test/support/programs.ts';
+import { environment } from '../../server/test/support/toolchains.ts';
 import { useLive } from './live.ts';
 
 const live = useLive();

@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { until } from '../../server/test/helpers.ts';
+import { until } from '../../server/test/support/helpers.ts';
 import { type Client, createClient } from '../src/index.ts';
 import { collect, failureOf, useLive } from './live.ts';
 

@@ -2,7 +2,7 @@
 // joins by the link, belongs to two accounts, and sees why one is suspended. The address of a screen is no way around a role.
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
-import { api } from '../../server/test/helpers.ts';
+import { api } from '../../server/test/support/helpers.ts';
 import { fill, inBrowsers, openPage, type Watched } from './browser.ts';
 import { expectLooks } from './looks.ts';
 import { inviteTo, openAccount, password } from './members-of.ts';

@@ -1,7 +1,7 @@
 // Actions with consequences, in a real browser: keys, bans, the reset and the promotion of a branch.
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
-import { soon, until } from '../../server/test/helpers.ts';
+import { soon, until } from '../../server/test/support/helpers.ts';
 import { expectAccessible, fill, inBrowsers } from './browser.ts';
 import { useConsoleService, useVisit } from './visit.ts';
 

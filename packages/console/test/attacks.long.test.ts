@@ -7,8 +7,8 @@ import {
   openPage as openSession,
   outcome,
   Page as Session,
-} from '../../server/test/console-page.ts';
-import { api, until } from '../../server/test/helpers.ts';
+} from '../../server/test/support/console-page.ts';
+import { api, until } from '../../server/test/support/helpers.ts';
 import { inBrowsers, patienceMs } from './browser.ts';
 import { type Seen, strangersName, useHostileServer, watchForeignRequests } from './hostile-server.ts';
 import { useConsoleService, useVisit } from './visit.ts';

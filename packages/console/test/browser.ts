@@ -12,7 +12,7 @@ import {
   type Page,
 } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { environment, root } from '../../server/test/toolchains.ts';
+import { environment, root } from '../../server/test/support/toolchains.ts';
 
 const browserNames = ['chromium', 'firefox'] as const;
 export type BrowserName = (typeof browserNames)[number];

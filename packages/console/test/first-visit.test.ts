@@ -2,7 +2,7 @@
 // prints to a restore and the sign-out.
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
-import { api, until } from '../../server/test/helpers.ts';
+import { api, until } from '../../server/test/support/helpers.ts';
 import { expectAccessible, fill, fillTime, inBrowsers, pasteText } from './browser.ts';
 import { useStartedService, useVisit } from './visit.ts';
 

@@ -2,8 +2,8 @@
 import type { Locator, Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
 import { sql } from '../../server/src/postgres/sql.ts';
-import { Page as Session } from '../../server/test/console-page.ts';
-import type { TestService } from '../../server/test/helpers.ts';
+import { Page as Session } from '../../server/test/support/console-page.ts';
+import type { TestService } from '../../server/test/support/helpers.ts';
 import { fill, inBrowsers, pasteText } from './browser.ts';
 import { useConsoleService, useVisit } from './visit.ts';
 

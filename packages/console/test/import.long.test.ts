@@ -6,7 +6,7 @@ import path from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { sql } from '../../server/src/postgres/sql.ts';
-import { address, asAdmin } from '../../server/test/helpers.ts';
+import { address, asAdmin } from '../../server/test/support/helpers.ts';
 import { asksBeforeLeaving, fill, inBrowsers } from './browser.ts';
 import { expectLooks } from './looks.ts';
 import { useConsoleService, useVisit } from './visit.ts';

@@ -1,6 +1,6 @@
 // Invitations in the console where mail is set: the dialogs say that they were mailed, and show no link.
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { startMailServer } from '../../server/test/mail-server.ts';
+import { startMailServer } from '../../server/test/support/mail-server.ts';
 import { fill, inBrowsers } from './browser.ts';
 import { useConsoleService, useVisit } from './visit.ts';
 

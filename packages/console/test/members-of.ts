@@ -1,6 +1,6 @@
 // Accounts and people for the browser tests: an account with its key, invitations, and persons who have accepted one.
 import { expect } from 'vitest';
-import { api } from '../../server/test/helpers.ts';
+import { api } from '../../server/test/support/helpers.ts';
 import type { ListeningService } from './visit.ts';
 
 export const password = 'violet anchor seven maple';

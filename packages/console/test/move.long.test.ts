@@ -1,6 +1,6 @@
 // The move of a project to another PostgreSQL server, in a real browser.
 import { expect, it } from 'vitest';
-import { useTwoServers } from '../../server/test/two-servers.ts';
+import { useTwoServers } from '../../server/test/support/two-servers.ts';
 import { expectAccessible, inBrowsers } from './browser.ts';
 import { builtConsole, useListening, useVisit } from './visit.ts';
 

@@ -3,8 +3,8 @@
 import { Secret, TOTP } from 'otpauth';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
-import { startEmailChange } from '../../server/src/people/profile.ts';
-import { api } from '../../server/test/helpers.ts';
+import { startEmailChange } from '../../server/src/access/people/profile.ts';
+import { api } from '../../server/test/support/helpers.ts';
 import { asksBeforeLeaving, enterPassword, fill, inBrowsers, openPage, type Watched } from './browser.ts';
 import { expectLooks } from './looks.ts';
 import { join, openAccount, password } from './members-of.ts';

@@ -2,7 +2,7 @@
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
 import { sql } from '../../server/src/postgres/sql.ts';
-import type { TestService } from '../../server/test/helpers.ts';
+import type { TestService } from '../../server/test/support/helpers.ts';
 import { fill, inBrowsers } from './browser.ts';
 import { expectLooks } from './looks.ts';
 import { useConsoleService, useVisit } from './visit.ts';

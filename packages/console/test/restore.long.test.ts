@@ -1,6 +1,6 @@
 // Snapshots and the restore of a project in its own place, in a real browser, on a service with backups.
 import { beforeAll, expect, it } from 'vitest';
-import { api, until } from '../../server/test/helpers.ts';
+import { api, until } from '../../server/test/support/helpers.ts';
 import { expectAccessible, fill, inBrowsers } from './browser.ts';
 import { useStartedService, useVisit } from './visit.ts';
 

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { useTestService } from '../../server/test/helpers.ts';
+import { useTestService } from '../../server/test/support/helpers.ts';
 
 // Sources of the page, which the compiler checks with the settings of a page.
 const source = (file: string) => import(path.join(fileURLToPath(new URL('../src', import.meta.url)), file));

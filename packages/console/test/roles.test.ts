@@ -1,7 +1,7 @@
 // What the console offers to a viewer, in real browsers: everything that can be read, and nothing that the service would refuse.
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
-import { api } from '../../server/test/helpers.ts';
+import { api } from '../../server/test/support/helpers.ts';
 import { inBrowsers, signIn } from './browser.ts';
 import { expectLooks } from './looks.ts';
 import { useConsoleService, useVisit } from './visit.ts';

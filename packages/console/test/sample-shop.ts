@@ -1,6 +1,6 @@
 // A project with some of everything, so that each screen has something to show.
 import { expect } from 'vitest';
-import type { TestService } from '../../server/test/helpers.ts';
+import type { TestService } from '../../server/test/support/helpers.ts';
 
 export async function createShop({ call }: TestService, slug: string): Promise<void> {
   const post = async (path: string, body: object) => {

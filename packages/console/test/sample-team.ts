@@ -1,6 +1,6 @@
 // Members and an invitation in the first account, for the pictures of the screens.
-import { acceptAsNew } from '../../server/src/people/invitations.ts';
-import { api, type TestService } from '../../server/test/helpers.ts';
+import { acceptAsNew } from '../../server/src/access/people/invitations.ts';
+import { api, type TestService } from '../../server/test/support/helpers.ts';
 import { password } from './members-of.ts';
 
 export async function createTeam(service: TestService): Promise<void> {

@@ -2,7 +2,7 @@
 // signing out, unless the person wants to keep what the server could not store.
 import type { Page } from 'playwright-core';
 import { beforeAll, beforeEach, expect, it } from 'vitest';
-import { createLink } from '../../server/src/people/links.ts';
+import { createLink } from '../../server/src/access/people/links.ts';
 import { sql } from '../../server/src/postgres/sql.ts';
 import { enterKey, expectAccessible, inBrowsers, patienceMs, signIn } from './browser.ts';
 import { partsOf, useConsoleService, useVisit } from './visit.ts';

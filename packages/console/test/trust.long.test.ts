@@ -2,7 +2,7 @@
 // and that a message is true.
 import type { Page } from 'playwright-core';
 import { beforeAll, beforeEach, expect, it } from 'vitest';
-import { openGate } from '../../server/test/helpers.ts';
+import { openGate } from '../../server/test/support/helpers.ts';
 import { asksBeforeLeaving, enterKey, expectAccessible, fill, inBrowsers, pasteText } from './browser.ts';
 import { useConsoleService, useVisit } from './visit.ts';
 

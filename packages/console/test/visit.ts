@@ -9,8 +9,8 @@ import {
   type TestService,
   type TestServiceOptions,
   useTestService,
-} from '../../server/test/helpers.ts';
-import { launch, newDataFolder, type Running } from '../../server/test/process.ts';
+} from '../../server/test/support/helpers.ts';
+import { launch, newDataFolder, type Running } from '../../server/test/support/process.ts';
 import { type BrowserName, keepScreenshot, openBrowser, openPage, signIn } from './browser.ts';
 
 export type ConsoleService = Pick<TestService, 'accountKey' | 'call'> & { origin: string };

@@ -5,9 +5,43 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import { accountKeyProblem, ensureAccount, operatorKeyProblem } from './accounts/first-account.ts';
-import { refuseAdopted } from './adoption/mark.ts';
+import { accountKeyProblem, ensureAccount, operatorKeyProblem } from './access/accounts/first-account.ts';
+import { slotsFor } from './access/passwords/hashing.ts';
 import { buildApp, buildMetricsApp } from './app.ts';
+import { prepareControl } from './control/control.ts';
+import { openLog, openRequestLog, withoutSecrets } from './lib/log.ts';
+import { createMetrics, type Metrics } from './metrics/http-requests.ts';
+import { proxyCounters, proxyGauges, restartGauges } from './metrics/metrics.ts';
+import { createRegistry } from './metrics/registry.ts';
+import type { Address } from './postgres/admin/database.ts';
+import { publicAddress } from './postgres-proxy/public-address.ts';
+import { listenForPostgres, openProxyFor, postgresPlace, tlsFilesOf } from './postgres-proxy/start.ts';
+import { refuseAdopted } from './programs/adoption/mark.ts';
+import { explain, greet, say } from './programs/start-output.ts';
+import { isWorker, sharedMetrics, startWorkers, tellReady, whenTold } from './programs/workers.ts';
+import { findCopied, findOwner, lockDataFolder, openDataFolder } from './servers/embedded/data-folder.ts';
+import {
+  clusterFolderOf,
+  type Embedded,
+  embeddedAddress,
+  makeRoomToStart,
+  refuseInterruptedRestore,
+  startEmbedded,
+} from './servers/embedded/embedded.ts';
+import {
+  connectionsByMemory,
+  incrementalBackups,
+  machineMemoryMb,
+} from './servers/embedded/embedded-settings.ts';
+import { cannotListen, type Place, requireFree } from './servers/embedded/listening.ts';
+import {
+  openMasterKey,
+  proveMasterKey,
+  recordMasterKey,
+  requireMasterKey,
+} from './servers/embedded/master-key-fit.ts';
+import { checkExternal, parseDatabaseUrl } from './servers/external.ts';
+import { openService, type Service } from './service.ts';
 import {
   backupLocation,
   type Config,
@@ -16,34 +50,9 @@ import {
   providerIn,
   readConfig,
   urlOf,
-} from './config.ts';
-import { prepareControl } from './control/control.ts';
-import { findCopied, findOwner, lockDataFolder, openDataFolder } from './engine/data-folder.ts';
-import {
-  clusterFolderOf,
-  type Embedded,
-  embeddedAddress,
-  makeRoomToStart,
-  refuseInterruptedRestore,
-  startEmbedded,
-} from './engine/embedded.ts';
-import { connectionsByMemory, incrementalBackups, machineMemoryMb } from './engine/embedded-settings.ts';
-import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
-import { cannotListen, type Place, requireFree } from './engine/listening.ts';
-import { openMasterKey, proveMasterKey, recordMasterKey, requireMasterKey } from './engine/master-key-fit.ts';
-import { createMetrics, type Metrics } from './http/metrics.ts';
-import { openLog, openRequestLog, withoutSecrets } from './log.ts';
-import { proxyCounters, proxyGauges, restartGauges } from './metrics/metrics.ts';
-import { createRegistry } from './metrics/registry.ts';
-import type { Address } from './postgres/database.ts';
-import { publicAddress } from './postgres-proxy/public-address.ts';
-import { listenForPostgres, openProxyFor, postgresPlace, tlsFilesOf } from './postgres-proxy/start.ts';
-import { openService, type Service } from './service.ts';
-import { explain, greet, say } from './start-output.ts';
+} from './settings/config.ts';
+import { version } from './settings/version.ts';
 import { openTls, openTlsOptions, serviceTlsFiles } from './tls/files.ts';
-import { slotsFor } from './users/hashing.ts';
-import { version } from './version.ts';
-import { isWorker, sharedMetrics, startWorkers, tellReady, whenTold } from './workers.ts';
 
 // Once V8 considers the objects of an allocation site long-lived, it allocates them in the old generation, and everything
 // that they reference stays alive for seconds. A few long requests decided this for all later ones: every third byte

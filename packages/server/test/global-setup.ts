@@ -4,9 +4,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { startEmbedded } from '../src/engine/embedded.ts';
-import { parseDatabaseUrl } from '../src/engine/external.ts';
-import type { Address } from '../src/postgres/database.ts';
+import type { Address } from '../src/postgres/admin/database.ts';
+import { startEmbedded } from '../src/servers/embedded/embedded.ts';
+import { parseDatabaseUrl } from '../src/servers/external.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {

@@ -1,25 +1,26 @@
 // Backups of one server: what requests may ask for, and what the process with the background work does by itself. A base
 // backup can run in any process, one at a time; only the elected process receives WAL, and the slot admits only one.
-import type { BackupLocation } from '../backup-url.ts';
+
 import type { Control } from '../control/control.ts';
 import { findSetting, putSetting, settingOf } from '../control/settings.ts';
-import { isEmbedded } from '../engine/embedded.ts';
-import type { Server } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
-import { parseLsn, segmentName } from '../postgres/lsn.ts';
+import { errors } from '../errors/errors.ts';
+import { parseLsn, segmentName } from '../postgres/replication/lsn.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
-import { takeBaseBackup } from './base-backup.ts';
-import { chainOf, isDamage, isMissing, type ListedBackups, readBackups } from './descriptions.ts';
+import { isEmbedded } from '../servers/embedded/embedded.ts';
+import type { Server } from '../servers/server.ts';
+import type { BackupLocation } from '../settings/backup-url.ts';
 import { describeFailure } from './failure.ts';
 import { findProblem, type NotBackedUp, type ProblemName, recordProblem } from './problem.ts';
 import { type Pruned, prune } from './prune.ts';
-import { type BackupDescription, openRepository, type Repository } from './repository.ts';
+import { chainOf, isDamage, isMissing, type ListedBackups, readBackups } from './repository/descriptions.ts';
+import { type BackupDescription, openRepository, type Repository } from './repository/repository.ts';
 import { listRestorable, listWal, type Restorable } from './restorable.ts';
-import { ensureSlot, findSlot, type SlotState, slotName } from './slot.ts';
 import type { Storage } from './storage/storage.ts';
-import { refuseTablespaces } from './tablespaces.ts';
+import { takeBaseBackup } from './take/base-backup.ts';
+import { refuseTablespaces } from './take/tablespaces.ts';
 import { type Verified, verify } from './verify.ts';
-import { continuousEnd, listSegments } from './wal-archive.ts';
+import { ensureSlot, findSlot, type SlotState, slotName } from './wal/slot.ts';
+import { continuousEnd, listSegments } from './wal/wal-archive.ts';
 
 export type BackupOptions = {
   location: BackupLocation;

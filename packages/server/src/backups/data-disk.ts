@@ -1,7 +1,7 @@
 // Whether backups are on the disk of the data. If that disk is lost, so are both.
 import { statSync } from 'node:fs';
 import path from 'node:path';
-import type { BackupLocation } from '../backup-url.ts';
+import type { BackupLocation } from '../settings/backup-url.ts';
 
 /**
  * By the device of the folders, so two partitions of one disk count as two disks. `dataFolder`: of the embedded PostgreSQL.

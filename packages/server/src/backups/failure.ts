@@ -1,11 +1,11 @@
 // The error for a caller when a backup fails. The caller is the operator of the installation, so the storage's own words
 // are of use.
-import { errors, RowhouseError } from '../errors.ts';
-import { AskError } from '../postgres/ask.ts';
-import { PostgresError } from '../postgres/database.ts';
-import { RefusedError } from '../postgres/session-errors.ts';
-import { DecryptionError } from './encryption.ts';
-import { RepositoryConflict } from './repository.ts';
+import { errors, RowhouseError } from '../errors/errors.ts';
+import { PostgresError } from '../postgres/admin/database.ts';
+import { AskError } from '../postgres/wire/ask.ts';
+import { RefusedError } from '../postgres/wire/session-errors.ts';
+import { DecryptionError } from './repository/encryption.ts';
+import { RepositoryConflict } from './repository/repository.ts';
 import { StorageError } from './storage/storage.ts';
 
 const hints: Record<StorageError['problem'], string> = {

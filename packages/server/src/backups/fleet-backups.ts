@@ -1,18 +1,18 @@
 // The backups of all servers of the installation. They share one storage, in which each server has its own prefix: its
 // system identifier. So what is stored of a server can be found without the server.
 import type { Control } from '../control/control.ts';
-import type { Server } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
-import type { Fleet, Member } from '../fleet/fleet.ts';
+import { errors } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';
+import type { Fleet, Member } from '../servers/fleet.ts';
+import type { Server } from '../servers/server.ts';
 import { type BackupOptions, type Backups, type Look, openBackups } from './backups.ts';
 import { isOnDataDisk } from './data-disk.ts';
-import { readBackups } from './descriptions.ts';
 import { describeFailure } from './failure.ts';
-import { openIdentity } from './identity.ts';
 import type { NotBackedUp } from './problem.ts';
 import { pruneRemoved } from './removed.ts';
-import { openRepository, type Repository } from './repository.ts';
+import { readBackups } from './repository/descriptions.ts';
+import { openIdentity } from './repository/identity.ts';
+import { openRepository, type Repository } from './repository/repository.ts';
 import { listRestorable, listWal } from './restorable.ts';
 import { guardStorage } from './storage/guard.ts';
 import { openStorage } from './storage/open.ts';

@@ -1,9 +1,9 @@
 // The keepers of all servers, in the elected process. Each server has its own, in loops of their own: one that is away or
 // hangs does not hold up the backups of the others.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Server } from '../engine/servers.ts';
-import type { Fleet } from '../fleet/fleet.ts';
-import { pause } from '../pause.ts';
+import { pause } from '../lib/pause.ts';
+import type { Fleet } from '../servers/fleet.ts';
+import type { Server } from '../servers/server.ts';
 import type { FleetBackups } from './fleet-backups.ts';
 import { type BackupKeeper, forgetBackups, type Log, openBackupKeeper } from './keeper.ts';
 import type { TellOperators } from './notices.ts';

@@ -1,6 +1,6 @@
 // The rhythm of the keeper, with backups that always fail.
 import { expect, it } from 'vitest';
-import type { Server } from '../engine/servers.ts';
+import type { Server } from '../servers/server.ts';
 import type { Backups } from './backups.ts';
 import { openBackupKeeper } from './keeper.ts';
 

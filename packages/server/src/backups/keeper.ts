@@ -1,17 +1,18 @@
 // What the elected process does for one server: streams WAL, takes backups when they are due, prunes. Failures are reported when they
 // begin and when they end, and retried without end: storage that comes back needs no operator.
-import type { Server } from '../engine/servers.ts';
-import { pause } from '../pause.ts';
+
+import { pause } from '../lib/pause.ts';
+import type { Server } from '../servers/server.ts';
 import type { Backups } from './backups.ts';
-import type { DamagedBackup } from './descriptions.ts';
 import { openNotices, type TellOperators } from './notices.ts';
 import type { ProblemName } from './problem.ts';
 import { openReporter } from './reporter.ts';
-import type { BackupDescription } from './repository.ts';
-import { dueBackup } from './schedule.ts';
-import { dropSlot, findSlot, slotName } from './slot.ts';
+import type { DamagedBackup } from './repository/descriptions.ts';
+import type { BackupDescription } from './repository/repository.ts';
 import { isAbsent } from './storage/storage.ts';
-import { receiveWal } from './wal-receiver.ts';
+import { dueBackup } from './take/schedule.ts';
+import { dropSlot, findSlot, slotName } from './wal/slot.ts';
+import { receiveWal } from './wal/wal-receiver.ts';
 
 export type Log = Record<'info' | 'warn' | 'error', (details: object, message: string) => void>;
 type Deps = {

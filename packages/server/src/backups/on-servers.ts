@@ -1,12 +1,12 @@
 // Work on the backups of one server or of all, as an operator asks for it. A server that fails does not keep the others from
 // their turn.
-import { errors, RowhouseError } from '../errors.ts';
-import type { Fleet } from '../fleet/fleet.ts';
+import { errors, RowhouseError } from '../errors/errors.ts';
+import type { Fleet } from '../servers/fleet.ts';
 import type { Backups } from './backups.ts';
 import { describeFailure } from './failure.ts';
 import type { FleetBackups } from './fleet-backups.ts';
 import type { Pruned } from './prune.ts';
-import type { BackupDescription } from './repository.ts';
+import type { BackupDescription } from './repository/repository.ts';
 import { chooseMembers, silent } from './server-status.ts';
 import { type Verified, verify } from './verify.ts';
 

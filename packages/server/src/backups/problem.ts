@@ -2,8 +2,8 @@
 // process and `rowhouse doctor` can tell.
 import type { Control } from '../control/control.ts';
 import { findSetting, putSetting, settingOf } from '../control/settings.ts';
-import type { Server } from '../engine/servers.ts';
-import { RowhouseError } from '../errors.ts';
+import { RowhouseError } from '../errors/errors.ts';
+import type { Server } from '../servers/server.ts';
 import { describeFailure } from './failure.ts';
 
 /** Why a server has no backups, and what the operator can do. */

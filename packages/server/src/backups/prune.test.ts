@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { formatLsn } from '../postgres/lsn.ts';
+import { formatLsn } from '../postgres/replication/lsn.ts';
 import { planPruning } from './prune.ts';
-import type { BackupDescription } from './repository.ts';
+import type { BackupDescription } from './repository/repository.ts';
 
 const day = 24 * 3_600_000;
 const now = Date.parse('2026-11-16T12:00:00Z');

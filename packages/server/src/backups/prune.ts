@@ -1,8 +1,14 @@
 // Deletes what is older than the retention, and never what a kept backup needs (README.md, Deleting).
-import { parseLsn, segmentName } from '../postgres/lsn.ts';
-import { chainOf, listBackupIds, readBackups } from './descriptions.ts';
-import { type BackupDescription, names, namesOf, type Repository, timelineText } from './repository.ts';
-import { coveringPieces, listSegments, pieceName } from './wal-archive.ts';
+import { parseLsn, segmentName } from '../postgres/replication/lsn.ts';
+import { chainOf, listBackupIds, readBackups } from './repository/descriptions.ts';
+import {
+  type BackupDescription,
+  names,
+  namesOf,
+  type Repository,
+  timelineText,
+} from './repository/repository.ts';
+import { coveringPieces, listSegments, pieceName } from './wal/wal-archive.ts';
 
 export type Pruned = { backups: string[]; segments: number; unfinished: number };
 export type PrunePlan = {

@@ -3,7 +3,7 @@
 import type { Control } from '../control/control.ts';
 import { findSetting } from '../control/settings.ts';
 import { sql } from '../postgres/sql.ts';
-import { namesOf } from './repository.ts';
+import { namesOf } from './repository/repository.ts';
 import type { Storage } from './storage/storage.ts';
 
 type Removed = { cluster: string; removedAt: string };

@@ -1,8 +1,8 @@
 // Which moments can be restored. Restores, the list of backups and snapshots all ask here, so they give the same answer.
-import { parseLsn, segmentName } from '../postgres/lsn.ts';
-import { chainOf } from './descriptions.ts';
-import type { BackupDescription, Repository } from './repository.ts';
-import { continuousEnd, listSegments, type StoredSegment, storedEnd } from './wal-archive.ts';
+import { parseLsn, segmentName } from '../postgres/replication/lsn.ts';
+import { chainOf } from './repository/descriptions.ts';
+import type { BackupDescription, Repository } from './repository/repository.ts';
+import { continuousEnd, listSegments, type StoredSegment, storedEnd } from './wal/wal-archive.ts';
 
 /** A backup that is there with its ancestors, and the WAL after it. */
 export type Restorable = Readonly<{

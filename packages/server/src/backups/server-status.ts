@@ -1,13 +1,14 @@
 // What is stored of each server, for the operator. A server that does not answer, or that cannot be backed up any more, is
 // described by the storage alone.
-import type { Server } from '../engine/servers.ts';
-import { errors, RowhouseError } from '../errors.ts';
-import type { Fleet, Member } from '../fleet/fleet.ts';
+
+import { errors, RowhouseError } from '../errors/errors.ts';
+import type { Fleet, Member } from '../servers/fleet.ts';
+import type { Server } from '../servers/server.ts';
 import type { BackupStatus } from './backups.ts';
-import type { DamagedBackup } from './descriptions.ts';
 import { type FleetBackups, lookAt } from './fleet-backups.ts';
 import type { NotBackedUp } from './problem.ts';
-import type { BackupDescription } from './repository.ts';
+import type { DamagedBackup } from './repository/descriptions.ts';
+import type { BackupDescription } from './repository/repository.ts';
 import { type Range, rangesOf } from './restorable.ts';
 
 export type ServerStatus = {

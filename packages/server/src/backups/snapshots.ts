@@ -1,16 +1,16 @@
 // Snapshots: moments with a name. A snapshot stores nothing but its time: the backups hold every moment anyway.
 import type { Snapshot } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
-import type { Server } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
-import type { Fleet } from '../fleet/fleet.ts';
+import { errors } from '../errors/errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
-import { isState } from '../postgres/database.ts';
+import { isState } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { getProjectRow } from '../projects/find.ts';
+import type { Fleet } from '../servers/fleet.ts';
+import type { Server } from '../servers/server.ts';
 import { type FleetBackups, lookAt, requireBackups } from './fleet-backups.ts';
-import { formerAt, listFormer } from './former.ts';
+import { formerAt, listFormer } from './previous-servers.ts';
 import { findRestorable, type Restorable } from './restorable.ts';
 
 type Deps = { control: Control; servers: Fleet; backups: FleetBackups | null };

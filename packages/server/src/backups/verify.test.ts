@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { newRepository, segmentBytes } from '../../test/stored-repository.ts';
-import { segmentName } from '../postgres/lsn.ts';
-import { names } from './repository.ts';
+import { newRepository, segmentBytes } from '../../test/support/stored-repository.ts';
+import { segmentName } from '../postgres/replication/lsn.ts';
+import { names } from './repository/repository.ts';
 import { planRestore } from './restore/plan.ts';
 import { verify } from './verify.ts';
 

@@ -1,11 +1,11 @@
 // Reads back what is stored: every object of the backups is decrypted, and the WAL since each of them must have no gap.
 // That finds changed bytes, missing objects and a wrong key. Only a restore proves more.
-import { formatLsn, parseLsn, segmentName } from '../postgres/lsn.ts';
-import { chainOf, isDamage, isMissing, listBackups, readBackups } from './descriptions.ts';
-import { DecryptionError } from './encryption.ts';
-import { type BackupDescription, getObject, names, type Repository } from './repository.ts';
-import { readTarHeader } from './tar-parts.ts';
-import { continuousEnd, listSegments, readSegment } from './wal-archive.ts';
+import { formatLsn, parseLsn, segmentName } from '../postgres/replication/lsn.ts';
+import { chainOf, isDamage, isMissing, listBackups, readBackups } from './repository/descriptions.ts';
+import { DecryptionError } from './repository/encryption.ts';
+import { type BackupDescription, getObject, names, type Repository } from './repository/repository.ts';
+import { readTarHeader } from './repository/tar-parts.ts';
+import { continuousEnd, listSegments, readSegment } from './wal/wal-archive.ts';
 
 export type Verified = { backups: number; segments: number; bytes: number; problems: string[] };
 

@@ -1,6 +1,6 @@
 // What can be done with a branch: list, reset, promote.
 import type { Project } from '@rowhouse/api';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import { type Caller, requireAccount, seesProject } from '../keys/caller.ts';
 import { sql } from '../postgres/sql.ts';
 import { getOpenProjectRow, getProjectRow } from '../projects/find.ts';

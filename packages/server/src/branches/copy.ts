@@ -3,16 +3,16 @@
 // work has tidied up the spare, nothing.
 import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
-import { withCopier } from '../engine/copy-database.ts';
-import { discard } from '../engine/drops.ts';
-import { databaseOf, ensureRoles, sizeOf } from '../engine/provision.ts';
-import { takeOver } from '../engine/take-over.ts';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';
 import { toMb } from '../quotas/sizes.ts';
+import { withCopier } from '../servers/databases/copy-database.ts';
+import { discard } from '../servers/databases/drops.ts';
+import { databaseOf, ensureRoles, sizeOf } from '../servers/databases/provision.ts';
+import { takeOver } from '../servers/databases/take-over.ts';
 import type { ServerBranchDeps } from './deps.ts';
-import { requireHere } from './in-turn.ts';
 import { whilePaused } from './pause.ts';
+import { requireHere } from './server-turns.ts';
 
 export type Copy = Readonly<{ id: string; template: string; emptyBytes: number; bytes: number }>;
 

@@ -1,10 +1,10 @@
 // Creates a branch: a new project with a copy of its parent, as it is now or was at a time, and with its own key, users
 // and limit.
 import type { CreateBranch, Job, Project } from '@rowhouse/api';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import { type Caller, requireAllProjects } from '../keys/caller.ts';
 import { newProjectKey } from '../keys/manage.ts';
-import { isState } from '../postgres/database.ts';
+import { isState } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { withinLimits } from '../projects/account-limits.ts';

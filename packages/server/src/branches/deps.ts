@@ -1,13 +1,13 @@
 // What the operations on branches need.
 import type { CreateProject, Job, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
-import type { Exports } from '../dumps/export.ts';
-import type { BranchOrigin, Imports } from '../dumps/import/import.ts';
-import type { DiskWatch } from '../engine/disk.ts';
-import type { Server, Servers } from '../engine/servers.ts';
 import type { ProjectRow } from '../projects/project.ts';
 import type { Gate } from '../query/sessions/gate.ts';
-import type { InTurn } from './in-turn.ts';
+import type { DiskWatch } from '../servers/embedded/disk.ts';
+import type { Server, Servers } from '../servers/server.ts';
+import type { Exports } from '../transfer/export/export.ts';
+import type { BranchOrigin, Imports } from '../transfer/import/import.ts';
+import type { InTurn } from './server-turns.ts';
 
 /** A job fills it. */
 export type FilledBranch = Readonly<{ project: Project; apiKey: string; job: Job }>;

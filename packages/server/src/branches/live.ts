@@ -2,13 +2,13 @@
 // branch takes longer: its tables are filled row by row and its indexes are built again.
 import type { CreateProject } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
-import type { Exports } from '../dumps/export.ts';
-import type { BranchOrigin } from '../dumps/import/import.ts';
-import { refuseWhileMoving } from '../dumps/moving.ts';
-import { errors } from '../errors.ts';
-import { Pieces } from '../postgres/pieces.ts';
+import { errors } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';
+import { Pieces } from '../postgres/wire/pieces.ts';
 import type { ProjectRow } from '../projects/project.ts';
+import type { Exports } from '../transfer/export/export.ts';
+import { refuseWhileMoving } from '../transfer/export/moving.ts';
+import type { BranchOrigin } from '../transfer/import/import.ts';
 import type { BranchDeps, FilledBranch } from './deps.ts';
 
 export async function startLiveBranch(

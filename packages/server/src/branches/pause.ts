@@ -2,14 +2,14 @@
 // gate of their process and see no error; direct sessions are ended. A statement that runs is waited for, and if it takes
 // long, the other requests go on meanwhile.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pollMs } from '../control/changes.ts';
+import { pollMs } from '../control/change-feed.ts';
 import { holdProjects } from '../control/holds.ts';
-import { databaseOf, dumpRoleOf } from '../engine/provision.ts';
-import { isInUse } from '../engine/swap-databases.ts';
-import { errors } from '../errors.ts';
-import { isCatalogConflict } from '../postgres/database.ts';
+import { errors } from '../errors/errors.ts';
+import { isCatalogConflict } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
-import { isDirect } from '../quotas/direct-sessions-sql.ts';
+import { isDirect } from '../quotas/direct/direct-sessions-sql.ts';
+import { databaseOf, dumpRoleOf } from '../servers/databases/provision.ts';
+import { isInUse } from '../servers/databases/swap-databases.ts';
 import type { ServerBranchDeps } from './deps.ts';
 
 type Options = {

@@ -1,20 +1,20 @@
 // Exchanges the databases of two projects. Renaming them and recording the result are two transactions; the row in `swaps`
 // is committed before both, so that the background work can complete what a crash has interrupted.
-import { recordChange } from '../control/changes.ts';
+import { recordChange } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
-import { discard } from '../engine/drops.ts';
-import { endReplication } from '../engine/publication.ts';
-import type { Server } from '../engine/servers.ts';
-import { databaseOid, settledOid, swapDatabases } from '../engine/swap-databases.ts';
-import { errors } from '../errors.ts';
-import { isState, type Queryable } from '../postgres/database.ts';
+import { errors } from '../errors/errors.ts';
+import { isState, type Queryable } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { settleFence } from '../projects/fence.ts';
+import { discard } from '../servers/databases/drops.ts';
+import { endReplication } from '../servers/databases/publication.ts';
+import { databaseOid, settledOid, swapDatabases } from '../servers/databases/swap-databases.ts';
+import type { Server } from '../servers/server.ts';
 import type { Copy } from './copy.ts';
 import type { ServerBranchDeps } from './deps.ts';
-import { ifNoneRuns, requireHere } from './in-turn.ts';
 import { whilePaused } from './pause.ts';
+import { ifNoneRuns, requireHere } from './server-turns.ts';
 
 /**
  * reset: `other` is a copy of the parent, which becomes the project; the old database is dropped. promote: `other` is a
@@ -156,7 +156,7 @@ async function tidy(
   await (kind === 'reset' ? discard(deps, otherId) : settleFence(deps, otherId));
 }
 
-/** If the session with the lock of in-turn.ts was lost, another process may have settled this one. */
+/** If the session with the lock of server-turns.ts was lost, another process may have settled this one. */
 async function checkPending(control: Control, { projectId, otherId }: Swap): Promise<void> {
   const [row] = await control.query(
     sql`select true as "isThere" from swaps where project_id = ${projectId} and other_id = ${otherId}`,

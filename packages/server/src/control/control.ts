@@ -1,7 +1,7 @@
 // The control database, which holds the service's own tables. Created and migrated at start; several services may start
 // at once.
-import { type Address, type Database, openDatabase } from '../postgres/database.ts';
-import { migrate, readMigrations } from '../postgres/migrations.ts';
+import { type Address, type Database, openDatabase } from '../postgres/admin/database.ts';
+import { migrate, readMigrations } from '../postgres/admin/migrations.ts';
 import { sql } from '../postgres/sql.ts';
 
 export type Control = Database;

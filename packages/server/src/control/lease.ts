@@ -2,8 +2,8 @@
 // its process falls silent. So the role moves within three seconds, whether its process has died or hangs, or its machine
 // is cut off.
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { pause, within } from '../pause.ts';
-import type { Queryable } from '../postgres/database.ts';
+import { pause, within } from '../lib/pause.ts';
+import type { Queryable } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
 

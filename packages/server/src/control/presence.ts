@@ -1,10 +1,10 @@
 // Whether other processes serve the same installation. Each holds a shared advisory lock in the session that follows the changes
-// (changes.ts). A process that can also take it exclusively is the only one.
+// (change-feed.ts). A process that can also take it exclusively is the only one.
 //
 // Another process may believe for as long as it trusts a poll (`trustedMs`) that it is alone. So a process that was not alone
 // when it took the lock assumes only after that time that the others know of it.
 import { randomInt } from 'node:crypto';
-import type { Queryable } from '../postgres/database.ts';
+import type { Queryable } from '../postgres/admin/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 
 const lock = sql`hashtext('rowhouse process')`;

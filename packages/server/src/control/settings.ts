@@ -1,5 +1,5 @@
 // Values that the service stores about itself in the control database, such as the installation's id.
-import { type Address, openDatabase, type Queryable } from '../postgres/database.ts';
+import { type Address, openDatabase, type Queryable } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { openControl } from './control.ts';
 
@@ -14,7 +14,7 @@ export type SettingName =
   | 'audit_days'
   /** JSON. What is stored of them is deleted later (backups/removed.ts). */
   | 'removed_servers'
-  /** JSON. The id of the repository at each place where backups were stored (backups/identity.ts). */
+  /** JSON. The id of the repository at each place where backups were stored (backups/repository/identity.ts). */
   | 'backup_repositories'
   /** The name of the first server, if it is one that was adopted. */
   | 'first_server';

@@ -1,32 +1,32 @@
 // The dependencies of the routes, created by main.ts or by a test.
 import type { Logger } from 'pino';
+import type { UserDeps } from '../access/end-users/deps.ts';
+import type { PeopleMail } from '../access/people/mail.ts';
+import type { RelyingParty } from '../access/people/passkeys.ts';
+import type { Provider } from '../access/people/provider.ts';
+import type { Drills } from '../backups/check/drills.ts';
 import type { FleetBackups } from '../backups/fleet-backups.ts';
-import type { Drills } from '../backups/restore/drills.ts';
 import type { Restores } from '../backups/restore/restores.ts';
 import type { BranchDeps } from '../branches/deps.ts';
 import type { Control } from '../control/control.ts';
-import type { Exports } from '../dumps/export.ts';
-import type { Imports } from '../dumps/import/import.ts';
-import type { DiskWatch } from '../engine/disk.ts';
-import type { Server } from '../engine/servers.ts';
-import type { Fleet } from '../fleet/fleet.ts';
-import type { IdempotencyStore } from '../idempotency.ts';
+import type { IdempotencyStore } from '../jobs/idempotency.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { AccountRates } from '../keys/account-rates.ts';
 import type { KeyRing } from '../keys/verify.ts';
-import type { Later } from '../later.ts';
+import type { Later } from '../lib/later.ts';
 import type { ProjectLog } from '../metrics/project-log.ts';
 import type { MoveDeps } from '../moves/move.ts';
-import type { PeopleMail } from '../people/mail.ts';
-import type { RelyingParty } from '../people/passkeys.ts';
-import type { Provider } from '../people/provider.ts';
 import type { PublicAddress } from '../postgres-proxy/public-address.ts';
 import type { Logins } from '../projects/logins.ts';
 import type { QueryDeps } from '../query/run.ts';
-import type { Compactions } from '../quotas/compact.ts';
+import type { Compactions } from '../quotas/reclaiming/compact.ts';
 import type { RefusalReason, UsageLooks } from '../quotas/usage.ts';
+import type { DiskWatch } from '../servers/embedded/disk.ts';
+import type { Fleet } from '../servers/fleet.ts';
+import type { Server } from '../servers/server.ts';
 import type { TableDeps } from '../tables/table-cache.ts';
-import type { UserDeps } from '../users/deps.ts';
+import type { Exports } from '../transfer/export/export.ts';
+import type { Imports } from '../transfer/import/import.ts';
 
 export type Deps = Readonly<{
   control: Control;

@@ -1,4 +1,5 @@
-// A request and its response, reduced to what the fast path needs. Node's HTTP server or fast-connections.ts reads the request.
+// A request and its response, reduced to what the fast path needs. Node's HTTP server or fast/fast-connections.ts reads the
+// request.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 

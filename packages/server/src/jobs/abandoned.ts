@@ -1,9 +1,9 @@
 // Clears up after jobs: drops the project that a job filled and did not finish. The job itself does this when it fails;
 // the background work does it for a job whose process died.
 import type { Control } from '../control/control.ts';
-import { discard, noteDrops } from '../engine/drops.ts';
-import type { Server, Servers } from '../engine/servers.ts';
 import { sql } from '../postgres/sql.ts';
+import { discard, noteDrops } from '../servers/databases/drops.ts';
+import type { Server, Servers } from '../servers/server.ts';
 import { endDeadJobs, endOrphaned, forgetOldJobs, type JobError, listRunning } from './rows.ts';
 
 type Deps = { control: Control; servers: Servers };

@@ -5,12 +5,12 @@
 // A job that fills a project owns it through projects.filled_by. The project becomes usable in the statement that marks
 // the job as done. If the job fails or is cancelled, the project is dropped before the job is reported as ended.
 import type { Job, JobKind } from '@rowhouse/api';
-import { AccountSlots, type SlotLimits } from '../account-slots.ts';
 import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
-import type { Servers } from '../engine/servers.ts';
-import { errors, RowhouseError } from '../errors.ts';
-import { explainResources } from '../postgres/resource-errors.ts';
+import { errors, RowhouseError } from '../errors/errors.ts';
+import { AccountSlots, type SlotLimits } from '../lib/account-slots.ts';
+import { explainResources } from '../postgres/admin/resource-errors.ts';
+import type { Servers } from '../servers/server.ts';
 import { dropFilledProjects } from './abandoned.ts';
 import { beat, completeJob, endJob, insertJob, type JobError } from './rows.ts';
 

@@ -3,7 +3,7 @@ import type { Job, JobKind, JobStatus } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { isId } from '../control/new-id.ts';
 import { isPresent, runner } from '../control/presence.ts';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import { type Caller, type OperatorCaller, requireScope } from '../keys/caller.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 

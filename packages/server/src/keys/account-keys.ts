@@ -1,9 +1,9 @@
 // Keys of an account. Each has a role, as a member has.
 import type { AccountKey, IssueAccountKey, Role } from '@rowhouse/api';
-import { recordChange } from '../control/changes.ts';
+import { recordChange } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
-import { errors } from '../errors.ts';
-import type { Queryable } from '../postgres/database.ts';
+import { errors } from '../errors/errors.ts';
+import type { Queryable } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import type { AccountCaller } from './caller.ts';
 import { hashKey, isKeyId, makeKey, newKeyId, startOf } from './form.ts';

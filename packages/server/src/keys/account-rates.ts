@@ -1,8 +1,8 @@
 // Requests a second of an account, of all its keys and members together: a bucket for each account that has a limit. Every
 // process has its share, so that the limit costs no look-up.
 import { LRUCache } from 'lru-cache';
-import { upTo } from '../cache-size.ts';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
+import { upTo } from '../lib/cache-size.ts';
 import type { Caller } from './caller.ts';
 
 export type AccountRates = {

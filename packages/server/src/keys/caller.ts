@@ -1,6 +1,6 @@
 // The caller: the account or project that an API key belongs to, and the checks of what it may do.
 import type { Role, Scope } from '@rowhouse/api';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 
 /** The holder of an account key, or a member of the account who has signed in to the console. */
 export type AccountCaller = Readonly<{

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { seal, unseal } from '../control/seal.ts';
 import { hashKey, isKeyId, looksLikeKey, makeKey, newKeyId, readKeyPrefix, startOf } from './form.ts';
-import { seal, unseal } from './seal.ts';
 
 describe('keys', () => {
   it('have their form, and no two are the same', () => {

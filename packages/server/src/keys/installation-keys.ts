@@ -1,6 +1,6 @@
 // The keys that settings of the service name, or its first start creates: of the first account, and of the operator.
-import { recordChange } from '../control/changes.ts';
-import type { Queryable } from '../postgres/database.ts';
+import { recordChange } from '../control/change-feed.ts';
+import type { Queryable } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { hashKey, newKeyId, startOf } from './form.ts';
 

@@ -1,7 +1,7 @@
 // Who issued a key: the person who was signed in. A key stands for the person who issued it: a key that is issued with it counts
 // as issued by the same person.
-import { errors } from '../errors.ts';
-import type { Queryable } from '../postgres/database.ts';
+import { errors } from '../errors/errors.ts';
+import type { Queryable } from '../postgres/admin/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Caller } from './caller.ts';
 

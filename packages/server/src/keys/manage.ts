@@ -1,19 +1,19 @@
 // Manages the keys of a project: list, issue, revoke, rotate.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { IssueKey, Key, RotateKey, Scope } from '@rowhouse/api';
-import { recordChange, trustedMs } from '../control/changes.ts';
+import { recordChange, trustedMs } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
-import { endSessions, resetPassword } from '../engine/provision.ts';
-import type { Servers } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
-import { isState } from '../postgres/database.ts';
+import { seal } from '../control/seal.ts';
+import { errors } from '../errors/errors.ts';
+import { isState } from '../postgres/admin/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { endSessions, resetPassword } from '../servers/databases/provision.ts';
+import type { Servers } from '../servers/server.ts';
 import { type Caller, rotatedKey } from './caller.ts';
 import { hashKey, isKeyId, makeKey, newKeyId, startOf } from './form.ts';
 import { holdIssuer, issuerColumn } from './issuer.ts';
 import { isWithin, listOf } from './listed-tables.ts';
-import { seal } from './seal.ts';
 
 export const maxKeys = 1000;
 const keepEndedDays = 30;

@@ -1,8 +1,8 @@
 // A cache of values looked up per project. The change feed invalidates its entries; while the feed is behind, no entry
 // is used.
 import { LRUCache } from 'lru-cache';
-import { upTo } from '../cache-size.ts';
-import type { Change } from '../control/changes.ts';
+import type { Change } from '../control/change-feed.ts';
+import { upTo } from '../lib/cache-size.ts';
 
 export type ProjectCache<T> = {
   of(projectId: string): Promise<T>;

@@ -1,12 +1,12 @@
 // Authenticates callers by the role and password of a project's direct connection. The password is derived from the
 // master key and the project's password version, so only the version is looked up, and it is cached like callers are.
 import { timingSafeEqual } from 'node:crypto';
-import type { Change } from '../control/changes.ts';
+import type { Change } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
-import { roleOf } from '../engine/provision.ts';
-import { derivePassword } from '../engine/role-passwords.ts';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';
+import { roleOf } from '../servers/databases/provision.ts';
+import { derivePassword } from '../servers/role-passwords.ts';
 import type { ProjectCaller } from './caller.ts';
 import { hashKey } from './form.ts';
 import { openProjectCache } from './project-cache.ts';

@@ -1,4 +1,5 @@
-// Who may do what: one table of roles and actions. Every route of the API names its action, and authorize.ts looks it up here.
+// Who may do what: one table of roles and actions. Every route of the API names its action, and http/request/authorize.ts looks
+// it up here.
 import type { Role } from '@rowhouse/api';
 
 /** `operator`: holds an operator key. The others are roles in an account. */

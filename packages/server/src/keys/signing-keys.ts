@@ -1,10 +1,10 @@
 // The keys that sign and verify users' tokens: the project's own key, and rotated ones within their grace period. They
 // are cached like callers are; verify.ts passes on changes and whether the cache is fresh.
-import type { Change } from '../control/changes.ts';
+import type { Change } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
+import { unseal } from '../control/seal.ts';
 import { sql } from '../postgres/sql.ts';
 import { openProjectCache } from './project-cache.ts';
-import { unseal } from './seal.ts';
 
 /** `expiresAt` must be checked at each use: cached keys can expire. */
 export type SigningKey = Readonly<{ id: string; secret: string; expiresAt: number | null }>;

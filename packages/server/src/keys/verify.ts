@@ -3,10 +3,10 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Role, Scope } from '@rowhouse/api';
 import { LRUCache } from 'lru-cache';
-import { upTo } from '../cache-size.ts';
-import type { Change, Feed } from '../control/changes.ts';
+import type { Change, Feed } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
+import { upTo } from '../lib/cache-size.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Caller, OperatorCaller, ProjectCaller } from './caller.ts';
 import { hashKey, looksLikeKey, readKeyPrefix } from './form.ts';

@@ -1,23 +1,23 @@
-// Every metric that operators watch, except those of HTTP requests (http/metrics.ts). Add a new one here.
+// Every metric that operators watch, except those of HTTP requests (http-requests.ts). Add a new one here.
 // Labels have few values, and no caller can add one.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Background } from '../background.ts';
-import type { Drills } from '../backups/restore/drills.ts';
+import type { Hashing } from '../access/passwords/hashing.ts';
+import type { Background } from '../background/background.ts';
+import type { Drills } from '../backups/check/drills.ts';
 import type { Control } from '../control/control.ts';
-import type { DiskWatch } from '../engine/disk.ts';
-import type { Embedded } from '../engine/embedded.ts';
-import type { Server, Servers } from '../engine/servers.ts';
-import { countSpares } from '../engine/spares.ts';
-import type { Survivors } from '../engine/survivors.ts';
-import type { Fleet, Member } from '../fleet/fleet.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { PostgresProxy } from '../postgres-proxy/proxy.ts';
 import { findOutdated } from '../projects/upgrade.ts';
 import type { DistrustedTables } from '../query/distrusted-tables.ts';
 import type { ProjectSessions } from '../query/sessions/project-sessions.ts';
 import { readStorageTotals, type StorageTotals } from '../quotas/sizes.ts';
-import { lackedByPostgres } from '../security-fixes.ts';
-import type { Hashing } from '../users/hashing.ts';
+import { countSpares } from '../servers/databases/spares.ts';
+import type { DiskWatch } from '../servers/embedded/disk.ts';
+import type { Embedded } from '../servers/embedded/embedded.ts';
+import type { Fleet, Member } from '../servers/fleet.ts';
+import type { Survivors } from '../servers/guards/survivors.ts';
+import type { Server, Servers } from '../servers/server.ts';
+import { lackedByPostgres } from '../settings/security-fixes.ts';
 import type { Counters, Gauges, LabelledGauges } from './registry.ts';
 import { sparingly } from './sparingly.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import { type NotedRequest, openProjectLog } from './project-log.ts';
 
 const minute = 60_000;

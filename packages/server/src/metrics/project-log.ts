@@ -2,7 +2,7 @@
 // were. Kept in the memory of this process, bounded for each project and for all together. It holds no values: no
 // parameters, no query strings, no messages that could quote a value.
 import type { LoggedRequest, RequestCounts } from '@rowhouse/api';
-import type { RowhouseError } from '../errors.ts';
+import type { RowhouseError } from '../errors/errors.ts';
 import { wasRaised } from '../query/exchange/failures.ts';
 
 export type NotedRequest = Readonly<{

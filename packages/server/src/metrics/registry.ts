@@ -1,4 +1,4 @@
-// Registers metrics with prom-client. metrics.ts declares them; http/metrics.ts adds those of HTTP requests.
+// Registers metrics with prom-client. metrics.ts declares them; http-requests.ts adds those of HTTP requests.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Counter, Gauge, Registry } from 'prom-client';
 

@@ -1,20 +1,20 @@
 // What an online move does in the pause, when the source is closed: the target gets the last rows and what replication does not
 // carry, and the subscription ends.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ImportSession } from '../dumps/import/import-session.ts';
-import { movingDatabaseOf } from '../engine/move-database.ts';
-import { databaseOf } from '../engine/provision.ts';
-import { openInside } from '../engine/publication.ts';
+import type { Database } from '../postgres/admin/database.ts';
+import { movingDatabaseOf } from '../servers/databases/move-database.ts';
+import { databaseOf } from '../servers/databases/provision.ts';
+import { openInside } from '../servers/databases/publication.ts';
 import {
   dropSubscriptions,
   readSync,
   resumeSubscription,
   seesMarker,
   writeMarker,
-} from '../engine/subscription.ts';
-import type { Database } from '../postgres/database.ts';
+} from '../servers/databases/subscription.ts';
+import type { ImportSession } from '../transfer/import/import-session.ts';
+import { fingerprint, SchemaChanged } from './catalog-fingerprint.ts';
 import { type CopyOptions, copySettings } from './copy.ts';
-import { fingerprint, SchemaChanged } from './fingerprint.ts';
 import { hasStopped } from './follow.ts';
 import { NotOnline, readRest } from './replicable.ts';
 import { copyRest, copySequences } from './rest.ts';

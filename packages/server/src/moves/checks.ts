@@ -1,12 +1,12 @@
 // What keeps a project from being moved, found before anything waits for it.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Control } from '../control/control.ts';
-import { isExported } from '../dumps/moving.ts';
-import { countPrepared, dropOldRoles } from '../engine/move-database.ts';
-import { databaseExists } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';
+import { countPrepared, dropOldRoles } from '../servers/databases/move-database.ts';
+import { databaseExists } from '../servers/databases/provision.ts';
+import type { Server } from '../servers/server.ts';
+import { isExported } from '../transfer/export/moving.ts';
 
 export async function checkServers(from: Server, to: Server, projectId: string): Promise<void> {
   if ((await countPrepared(from, projectId)) > 0)
@@ -44,8 +44,8 @@ export async function checkSwaps(control: Control, projectId: string): Promise<v
 }
 
 /**
- * Called when the row of the move is there: from then on, dumps are refused (dumps/moving.ts). One that began before must not
- * contain what an online move adds to the project. An export as CSV is waited for, too: its locks would be in the way.
+ * Called when the row of the move is there: from then on, dumps are refused (transfer/export/moving.ts). One that began before
+ * must not contain what an online move adds to the project. An export as CSV is waited for, too: its locks would be in the way.
  */
 export async function waitForExport(control: Control, projectId: string, signal: AbortSignal): Promise<void> {
   for (const until = performance.now() + exportMs; await isExported(control, projectId); ) {

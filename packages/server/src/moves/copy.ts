@@ -1,25 +1,26 @@
 // Fills the copy of a project by a dump: everything at once from the closed source, or the tables without their rows while it is
 // in use. Users come as they are, with their sessions, codes and attempts, so that every token stays valid.
-import { makePieces } from '../dumps/export.ts';
-import { ownUnpackedBytes } from '../dumps/import/import.ts';
-import { ImportSession } from '../dumps/import/import-session.ts';
-import type { ImportReport } from '../dumps/import/report.ts';
-import { restoreDump } from '../dumps/import/restore.ts';
-import type { Spool } from '../dumps/import/spool.ts';
-import { DumpError } from '../dumps/pg-dump.ts';
-import { openReader } from '../dumps/tables.ts';
-import { ensureDumpRole } from '../engine/dump-role.ts';
-import { movingDatabaseOf } from '../engine/move-database.ts';
-import { putProjectSchema } from '../engine/project-schema.ts';
-import { databaseOf } from '../engine/provision.ts';
-import { endReplication } from '../engine/publication.ts';
-import type { Server } from '../engine/servers.ts';
-import { copyRoleSettings } from '../engine/take-over.ts';
-import { errors } from '../errors.ts';
-import { copyOut } from '../postgres/copy-out.ts';
-import type { Address } from '../postgres/database.ts';
-import { MigrationError } from '../postgres/migrations.ts';
-import type { Session } from '../postgres/session.ts';
+
+import { errors } from '../errors/errors.ts';
+import type { Address } from '../postgres/admin/database.ts';
+import { MigrationError } from '../postgres/admin/migrations.ts';
+import { copyOut } from '../postgres/wire/copy-out.ts';
+import type { Session } from '../postgres/wire/session.ts';
+import { ensureDumpRole } from '../servers/databases/dump-role.ts';
+import { movingDatabaseOf } from '../servers/databases/move-database.ts';
+import { databaseOf } from '../servers/databases/provision.ts';
+import { endReplication } from '../servers/databases/publication.ts';
+import { copyRoleSettings } from '../servers/databases/take-over.ts';
+import type { Server } from '../servers/server.ts';
+import { putProjectSchema } from '../servers/template/project-schema.ts';
+import { makePieces } from '../transfer/export/export.ts';
+import { DumpError } from '../transfer/export/pg-dump.ts';
+import { openReader } from '../transfer/export/tables.ts';
+import { ownUnpackedBytes } from '../transfer/import/import.ts';
+import { ImportSession } from '../transfer/import/import-session.ts';
+import { restoreDump } from '../transfer/import/load.ts';
+import type { ImportReport } from '../transfer/import/report.ts';
+import type { Spool } from '../transfer/receive/spool.ts';
 
 export type CopyOptions = {
   projectId: string;

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Job } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
-import { errors, RowhouseError } from '../errors.ts';
+import { errors, RowhouseError } from '../errors/errors.ts';
 import type { JobRun } from '../jobs/jobs.ts';
 import { sql } from '../postgres/sql.ts';
 import { type ProjectRow, projectColumns } from '../projects/project.ts';

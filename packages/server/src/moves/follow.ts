@@ -1,15 +1,15 @@
 // Watches the target while it copies and follows the source, before the pause: how far it is, whether it gets on, and whether what
 // was copied is still as it was.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { databaseOf } from '../engine/provision.ts';
-import { noteSnapshot, openInside, readSlot, type SlotState } from '../engine/publication.ts';
-import type { Server } from '../engine/servers.ts';
-import { enableSubscription, readSync } from '../engine/subscription.ts';
-import { RowhouseError } from '../errors.ts';
-import type { Database } from '../postgres/database.ts';
-import { timeoutSignal } from '../timeout-signal.ts';
+import { RowhouseError } from '../errors/errors.ts';
+import { timeoutSignal } from '../lib/timeout-signal.ts';
+import type { Database } from '../postgres/admin/database.ts';
+import { databaseOf } from '../servers/databases/provision.ts';
+import { noteSnapshot, openInside, readSlot, type SlotState } from '../servers/databases/publication.ts';
+import { enableSubscription, readSync } from '../servers/databases/subscription.ts';
+import type { Server } from '../servers/server.ts';
+import { fingerprint, SchemaChanged } from './catalog-fingerprint.ts';
 import type { CopyOptions } from './copy.ts';
-import { fingerprint, SchemaChanged } from './fingerprint.ts';
 import { NotOnline } from './replicable.ts';
 
 /** Others wait for their turn, so this one is given up. A second time, the project is moved by a dump. */

@@ -1,16 +1,19 @@
 // A move by logical replication: rows are copied while the project is in use, and the pause lasts only until the target has the
 // last of them, and what replication does not carry. replicable.ts says which projects can be moved like this.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ImportSession } from '../dumps/import/import-session.ts';
-import { databaseOf, dropProvisioned, provision } from '../engine/provision.ts';
+import { ExportLocked } from '../errors/dumps.ts';
+import { errors } from '../errors/errors.ts';
+import { type Database, isState, PostgresError } from '../postgres/admin/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
+import { databaseOf, dropProvisioned, provision } from '../servers/databases/provision.ts';
 import {
   createReplicationRole,
   endReplication,
   endSenders,
   openInside,
   publish,
-} from '../engine/publication.ts';
-import type { Server } from '../engine/servers.ts';
+} from '../servers/databases/publication.ts';
 import {
   connectionOf,
   dropSubscriptions,
@@ -18,15 +21,12 @@ import {
   resumeSubscription,
   subscribe,
   tryConnection,
-} from '../engine/subscription.ts';
-import { ExportLocked } from '../errors/dumps.ts';
-import { errors } from '../errors.ts';
-import { type Database, isState, PostgresError } from '../postgres/database.ts';
-import { sql } from '../postgres/sql.ts';
-import { sqlstate } from '../postgres/sqlstate.ts';
+} from '../servers/databases/subscription.ts';
+import type { Server } from '../servers/server.ts';
+import type { ImportSession } from '../transfer/import/import-session.ts';
+import { fingerprint, SchemaChanged } from './catalog-fingerprint.ts';
 import { catchUp } from './catch-up.ts';
 import { type CopyOptions, copySchema, openWriter } from './copy.ts';
-import { fingerprint, SchemaChanged } from './fingerprint.ts';
 import { checkUnchanged, openWatch, shortenRestart, unwatched, waitForLag, waitForRows } from './follow.ts';
 import { type Contents, checkServersFor, checkWorkers, NotOnline, readContents } from './replicable.ts';
 

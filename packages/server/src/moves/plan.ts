@@ -1,11 +1,11 @@
 // How a project is to be moved, and for how long its requests will wait.
 import type { MoveProject } from '@rowhouse/api';
-import { databaseOf } from '../engine/provision.ts';
-import { openInside } from '../engine/publication.ts';
-import type { Server } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import type { ProjectRow } from '../projects/project.ts';
 import { toMb } from '../quotas/sizes.ts';
+import { databaseOf } from '../servers/databases/provision.ts';
+import { openInside } from '../servers/databases/publication.ts';
+import type { Server } from '../servers/server.ts';
 import { checkServersFor, NotOnline, readContents } from './replicable.ts';
 
 export type Plan = Readonly<{

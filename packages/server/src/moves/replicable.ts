@@ -1,10 +1,11 @@
 // What of a project logical replication can carry, what is copied while the project is closed, and what neither can do.
-import type { KeylessTable } from '../engine/publication.ts';
-import { publications } from '../engine/publication.ts';
-import type { Server } from '../engine/servers.ts';
-import { countSubscriptions } from '../engine/subscription.ts';
-import type { Queryable } from '../postgres/database.ts';
+
+import type { Queryable } from '../postgres/admin/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
+import type { KeylessTable } from '../servers/databases/publication.ts';
+import { publications } from '../servers/databases/publication.ts';
+import { countSubscriptions } from '../servers/databases/subscription.ts';
+import type { Server } from '../servers/server.ts';
 
 /** The project has to be moved by a dump. The message says why, and its owner reads it. */
 export class NotOnline extends Error {

@@ -1,11 +1,12 @@
 // What logical replication does not carry, copied from the closed source during the pause of an online move.
-import type { ImportSession } from '../dumps/import/import-session.ts';
-import { openReader } from '../dumps/tables.ts';
-import { errors } from '../errors.ts';
-import { ask } from '../postgres/ask.ts';
-import type { Queryable } from '../postgres/database.ts';
-import type { Session } from '../postgres/session.ts';
+
+import { errors } from '../errors/errors.ts';
+import type { Queryable } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
+import { ask } from '../postgres/wire/ask.ts';
+import type { Session } from '../postgres/wire/session.ts';
+import { openReader } from '../transfer/export/tables.ts';
+import type { ImportSession } from '../transfer/import/import-session.ts';
 import { type CopyOptions, check, copyLargeObjects, copyTable, openWriter } from './copy.ts';
 import type { Rest } from './replicable.ts';
 

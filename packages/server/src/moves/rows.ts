@@ -1,8 +1,8 @@
 // The rows of moves in the control database, and the lock that tells whether a process works on one.
-import { recordChange } from '../control/changes.ts';
+import { recordChange } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
-import { errors } from '../errors.ts';
-import { isState, type Queryable } from '../postgres/database.ts';
+import { errors } from '../errors/errors.ts';
+import { isState, type Queryable } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 

@@ -1,13 +1,13 @@
 // Takes a move to its end, step by step (README.md). The process that moves a project calls this, and so does the background
 // work for a move whose process died.
 import type { Control } from '../control/control.ts';
-import { dropSource, dropTarget, reopenSource, tidySource } from '../engine/move-database.ts';
-import { commentOf } from '../engine/provision.ts';
-import { listReplicated } from '../engine/publication.ts';
-import type { Server } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';
 import { findClosed, settleFence } from '../projects/fence.ts';
+import { dropSource, dropTarget, reopenSource, tidySource } from '../servers/databases/move-database.ts';
+import { commentOf } from '../servers/databases/provision.ts';
+import { listReplicated } from '../servers/databases/publication.ts';
+import type { Server } from '../servers/server.ts';
 import {
   deleteMove,
   findMove,

@@ -1,9 +1,9 @@
 // The proxy's connections to PostgreSQL. Always over TCP, never by the Unix socket: that is how the watch over direct
-// connections (quotas/direct-sessions-sql.ts) and the login gate distinguish them from the service's own sessions.
+// connections (quotas/direct/direct-sessions-sql.ts) and the login gate distinguish them from the service's own sessions.
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { connectMs, connectPlain, connectSecure } from '../postgres/connect.ts';
-import type { Address } from '../postgres/database.ts';
+import type { Address } from '../postgres/admin/database.ts';
+import { connectMs, connectPlain, connectSecure } from '../postgres/wire/connect.ts';
 import { ProxyError } from './proxy-error.ts';
 
 export function unavailable(): ProxyError {

@@ -3,8 +3,8 @@
 // name. So a request whose key is not known here goes to every server: only the right one acts on it. It is limited, as
 // each costs PostgreSQL a process, and a secret of 4 bytes must not be guessed.
 import { once } from 'node:events';
-import type { Address } from '../postgres/database.ts';
-import { FrontendMessages } from '../postgres/frontend-messages.ts';
+import type { Address } from '../postgres/admin/database.ts';
+import { FrontendMessages } from '../postgres/wire/frontend-messages.ts';
 import { connectBackend } from './backend.ts';
 import { openRate } from './limits.ts';
 

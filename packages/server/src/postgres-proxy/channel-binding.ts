@@ -1,6 +1,6 @@
-// Where the proxy reaches PostgreSQL by TLS, it removes the offer of channel binding (postgres/channel-binding.ts). A client
-// that supports it then says that it was not offered. PostgreSQL takes that for an attack, rightly, and the client's words are
-// part of what it signs. So such a client is told what to do instead.
+// Where the proxy reaches PostgreSQL by TLS, it removes the offer of channel binding (postgres/wire/channel-binding.ts). A
+// client that supports it then says that it was not offered. PostgreSQL takes that for an attack, rightly, and the client's
+// words are part of what it signs. So such a client is told what to do instead.
 import { ProxyError } from './proxy-error.ts';
 
 const saslInitial = 112;

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
-import { readConfig } from '../config.ts';
+import { readConfig } from '../settings/config.ts';
 import { createSelfSigned } from '../tls/certificate.ts';
 import { examineProxy } from './examine.ts';
 import { publicAddress } from './public-address.ts';

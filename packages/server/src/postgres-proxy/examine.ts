@@ -1,8 +1,8 @@
 // What `rowhouse doctor` says about the PostgreSQL proxy: its port, its public name and its certificate.
 
-import type { Check } from '../check.ts';
-import type { Config } from '../config.ts';
-import { refusalToListen } from '../engine/listening.ts';
+import type { Check } from '../lib/check.ts';
+import { refusalToListen } from '../servers/embedded/listening.ts';
+import type { Config } from '../settings/config.ts';
 import { examineCertificate } from '../tls/examine.ts';
 import { isPublicHostMissing, listenHost, publicAddress } from './public-address.ts';
 import { tlsFilesOf } from './start.ts';

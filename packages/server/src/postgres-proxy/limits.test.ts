@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { isLoopback, plainAddress } from '../loopback.ts';
+import { isLoopback, plainAddress } from '../settings/loopback.ts';
 import { limitKey } from './client-address.ts';
 import { openCounter, openQueue, openRate } from './limits.ts';
 

@@ -1,8 +1,8 @@
 // One connection: opens the way to PostgreSQL, follows the login, and passes bytes from then on.
 import type { Socket } from 'node:net';
-import { hideChannelBinding } from '../postgres/channel-binding.ts';
-import type { Address } from '../postgres/database.ts';
+import type { Address } from '../postgres/admin/database.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { hideChannelBinding } from '../postgres/wire/channel-binding.ts';
 import { connectBackend, unavailable } from './backend.ts';
 import type { CancelRequests } from './cancel.ts';
 import { openFlagCheck } from './channel-binding.ts';

@@ -1,11 +1,12 @@
 // Opens the proxy as the settings say.
-import type { Config } from '../config.ts';
+
 import type { Control } from '../control/control.ts';
 import { isHeld } from '../control/holds.ts';
-import { cannotListen, type Place } from '../engine/listening.ts';
-import type { Server, Servers } from '../engine/servers.ts';
-import { RowhouseError } from '../errors.ts';
+import { RowhouseError } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';
+import { cannotListen, type Place } from '../servers/embedded/listening.ts';
+import type { Server, Servers } from '../servers/server.ts';
+import type { Config } from '../settings/config.ts';
 import { ensureSelfSigned, openTls, selfSignedFiles, serviceTlsFiles, type TlsFiles } from '../tls/files.ts';
 import { unavailable } from './backend.ts';
 import type { EndReason } from './farewell.ts';

@@ -1,4 +1,4 @@
-// SQLSTATE codes that the service branches on. A code is meaningful only with its severity: see database.ts.
+// SQLSTATE codes that the service branches on. A code is meaningful only with its severity: see admin/database.ts.
 export const sqlstate = {
   readOnlyTransaction: '25006',
   foreignKeyViolation: '23503',

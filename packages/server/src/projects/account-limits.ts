@@ -1,10 +1,10 @@
 // The limits of an account: how many projects it may have, and the sum of their limits. Checked in the transaction that adds to
 // them, with the account's row locked, so that requests at the same time cannot exceed them together.
 import type { Control } from '../control/control.ts';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import { holdIssuer } from '../keys/issuer.ts';
-import type { Queryable } from '../postgres/database.ts';
+import type { Queryable } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 
 /** What a change adds: projects, and megabytes of limit_mb. */

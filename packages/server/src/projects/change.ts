@@ -1,16 +1,16 @@
 // Changes a project after its creation: name, limit, deletion and restoration.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChangeProject, Project } from '@rowhouse/api';
-import { recordChange, trustedMs } from '../control/changes.ts';
+import { recordChange, trustedMs } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
-import { databaseExists, databaseOf } from '../engine/provision.ts';
-import type { Servers } from '../engine/servers.ts';
-import { errors, RowhouseError } from '../errors.ts';
+import { errors, RowhouseError } from '../errors/errors.ts';
 import { type Caller, requireAccount, requireScope } from '../keys/caller.ts';
-import type { Queryable } from '../postgres/database.ts';
+import type { Queryable } from '../postgres/admin/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Headroom } from '../quotas/headroom.ts';
 import { measure } from '../quotas/sizes.ts';
+import { databaseExists, databaseOf } from '../servers/databases/provision.ts';
+import type { Servers } from '../servers/server.ts';
 import { withinLimits } from './account-limits.ts';
 import { checkLimit } from './create.ts';
 import { checkExpiry } from './expire.ts';

@@ -1,13 +1,13 @@
 // The connection string of a project's database, for psql, ORMs and other PostgreSQL clients.
 import type { ConnectionResponse } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
-import { loginOf, type ProjectLogin, resetPassword } from '../engine/provision.ts';
-import type { Server, Servers } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import { type Caller, requireWhole } from '../keys/caller.ts';
-import { atPrimary } from '../postgres/connect.ts';
-import { RefusedError, Session } from '../postgres/session.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { atPrimary } from '../postgres/wire/connect.ts';
+import { RefusedError, Session } from '../postgres/wire/session.ts';
+import { loginOf, type ProjectLogin, resetPassword } from '../servers/databases/provision.ts';
+import type { Server, Servers } from '../servers/server.ts';
 import { getOpenProjectRow } from './find.ts';
 import { loginOfRow } from './project.ts';
 

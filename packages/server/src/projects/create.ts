@@ -2,15 +2,15 @@
 // either completely or not at all.
 import type { CreateProject, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
-import type { Server } from '../engine/servers.ts';
-import { claimSpare } from '../engine/spares.ts';
-import { errors, RowhouseError } from '../errors.ts';
-import type { Fleet } from '../fleet/fleet.ts';
+import { errors, RowhouseError } from '../errors/errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import { newProjectKey } from '../keys/manage.ts';
-import { isState } from '../postgres/database.ts';
+import { isState } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { claimSpare } from '../servers/databases/spares.ts';
+import type { Fleet } from '../servers/fleet.ts';
+import type { Server } from '../servers/server.ts';
 import { withinLimits } from './account-limits.ts';
 import { type ProjectRow, projectColumns, toProject } from './project.ts';
 import { slugFromName } from './slug.ts';

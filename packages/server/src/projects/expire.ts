@@ -1,8 +1,8 @@
 // Deletes projects whose time is over. Like any deleted project, they can be restored for some days.
 import type { Control } from '../control/control.ts';
-import type { Server } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';
+import type { Server } from '../servers/server.ts';
 import { settleFence } from './fence.ts';
 
 export function checkExpiry(expiresAt: string | null | undefined, now: number): void {

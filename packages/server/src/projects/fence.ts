@@ -1,9 +1,9 @@
 // The fence closes the database of a deleted project, or of a suspended account, to connections. Whatever changes one of
 // the two, and the background work, sets it here.
 import type { Control } from '../control/control.ts';
-import { fence, unfence } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
 import { sql } from '../postgres/sql.ts';
+import { fence, unfence } from '../servers/databases/provision.ts';
+import type { Server } from '../servers/server.ts';
 
 /** Of `projects`: whether its database must be closed. */
 export const isClosed = sql`

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ListProjects, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { isHeld } from '../control/holds.ts';
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 import { type Caller, type OperatorCaller, seesProject } from '../keys/caller.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { type ProjectRow, projectColumns, toProject } from './project.ts';

@@ -1,11 +1,11 @@
 // Resolves a slug to a project and its login. A project's key already names its project; for an account key the project
 // is looked up once and cached until the change feed reports a change.
 import { LRUCache } from 'lru-cache';
-import { upTo } from '../cache-size.ts';
-import type { Feed } from '../control/changes.ts';
+import type { Feed } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
-import type { ProjectLogin } from '../engine/provision.ts';
 import { type Caller, seesProject } from '../keys/caller.ts';
+import { upTo } from '../lib/cache-size.ts';
+import type { ProjectLogin } from '../servers/databases/provision.ts';
 import { getProjectRow } from './find.ts';
 import { loginOfRow } from './project.ts';
 

@@ -2,13 +2,13 @@
 // a crash left. It never drops the database of an existing project: rows and databases without a counterpart are reported and
 // left alone.
 import type { Control } from '../control/control.ts';
-import { noteDrops } from '../engine/drops.ts';
-import { movingDatabaseOf } from '../engine/move-database.ts';
-import { commentOf, databaseOf, dropRole, listRoles } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
-import { noteLeftSpares } from '../engine/spares.ts';
 import { settleAbandonedJobs } from '../jobs/abandoned.ts';
 import { sql } from '../postgres/sql.ts';
+import { noteDrops } from '../servers/databases/drops.ts';
+import { movingDatabaseOf } from '../servers/databases/move-database.ts';
+import { commentOf, databaseOf, dropRole, listRoles } from '../servers/databases/provision.ts';
+import { noteLeftSpares } from '../servers/databases/spares.ts';
+import type { Server } from '../servers/server.ts';
 import { isClosed, settleFence } from './fence.ts';
 
 type Deps = { control: Control; server: Server; limits: { keepDeletedDays: number } };
@@ -36,7 +36,7 @@ export async function reconcile({
   return found;
 }
 
-/** One pass. engine/drops.ts drops what is noted. */
+/** One pass. servers/databases/drops.ts drops what is noted. */
 export async function noteLeft({ control, server, limits }: Deps): Promise<void> {
   await settleAbandonedJobs(control, server);
   await noteLeftSpares(control, server);

@@ -1,16 +1,16 @@
 // Upgrades project databases that an earlier version created: immediately when a request needs the project, the others
 // in the background. The control database records which are outdated, so current projects cost nothing, however many
-// there are. Deleted projects are upgraded once they are restored; outdated spares are replaced (engine/spares.ts).
+// there are. Deleted projects are upgraded once they are restored; outdated spares are replaced (servers/databases/spares.ts).
 import { LRUCache } from 'lru-cache';
-import { slotsOnServers } from '../account-slots.ts';
-import { upTo } from '../cache-size.ts';
 import type { Control } from '../control/control.ts';
-import { type ProjectSchema, putProjectSchema } from '../engine/project-schema.ts';
-import { databaseOf } from '../engine/provision.ts';
-import type { Server, Servers } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
-import { MigrationError } from '../postgres/migrations.ts';
+import { errors } from '../errors/errors.ts';
+import { slotsOnServers } from '../lib/account-slots.ts';
+import { upTo } from '../lib/cache-size.ts';
+import { MigrationError } from '../postgres/admin/migrations.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
+import { databaseOf } from '../servers/databases/provision.ts';
+import type { Server, Servers } from '../servers/server.ts';
+import { type ProjectSchema, putProjectSchema } from '../servers/template/project-schema.ts';
 import { isClosed } from './fence.ts';
 
 export type Upgrades = {

@@ -13,12 +13,12 @@
 // What this rests on: nothing is committed unchecked while it could cross the limit (limits*.test.ts); a 507 is sent only
 // when the statement is known to be undone; a statement whose outcome is unknown is never repeated.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ProjectLogin } from '../engine/provision.ts';
-import { errors, RowhouseError } from '../errors.ts';
+import { errors, RowhouseError } from '../errors/errors.ts';
 import type { Admission, Headroom } from '../quotas/headroom.ts';
-import type { Reclaim } from '../quotas/reclaim.ts';
+import type { Reclaim } from '../quotas/reclaiming/reclaim.ts';
 import { stopLine, unframedMargin } from '../quotas/stop-line.ts';
 import type { WriterQueue } from '../quotas/writer-queue.ts';
+import type { ProjectLogin } from '../servers/databases/provision.ts';
 import type { Command } from './exchange/commands.ts';
 import { isLate, isOverLimit, noteFate, wantsNoTransaction, wasInterrupted } from './exchange/failures.ts';
 import type { Frame } from './exchange/frame.ts';

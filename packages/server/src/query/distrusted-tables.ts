@@ -2,10 +2,10 @@
 // are never run without a size check again, by any process.
 import type { Logger } from 'pino';
 import type { Control } from '../control/control.ts';
-import type { ProjectLogin } from '../engine/provision.ts';
-import type { Servers } from '../engine/servers.ts';
 import { sql } from '../postgres/sql.ts';
 import { type Size, sizeQuery } from '../quotas/size-query.ts';
+import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { Servers } from '../servers/server.ts';
 import type { InsertFacts } from './statement/insert-growth.ts';
 
 export type DistrustedTables = {

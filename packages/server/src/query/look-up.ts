@@ -1,5 +1,5 @@
 // A question of the service itself in a project's session, such as a catalog look-up.
-import type { ProjectLogin } from '../engine/provision.ts';
+import type { ProjectLogin } from '../servers/databases/provision.ts';
 import type { Command } from './exchange/commands.ts';
 import { noReader } from './exchange/reader.ts';
 import { type ExclusiveDeps, withSession } from './sessions/exclusive.ts';

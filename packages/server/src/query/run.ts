@@ -9,9 +9,10 @@
 //      b. anything else         → an exclusive session
 //
 // Each shared way can decline: then nothing of the statement has happened, and it takes the next way.
-import type { ProjectLogin } from '../engine/provision.ts';
-import { errors, RowhouseError } from '../errors.ts';
+
+import { errors, RowhouseError } from '../errors/errors.ts';
 import { stopLine } from '../quotas/stop-line.ts';
+import type { ProjectLogin } from '../servers/databases/provision.ts';
 import {
   type AdmissionDeps,
   closing,

@@ -1,7 +1,8 @@
 // Reads that a standby may answer, because the caller allows staleness.
-import { databaseOf, type ProjectLogin } from '../engine/provision.ts';
-import { errors, RowhouseError } from '../errors.ts';
-import { readLsn } from '../postgres/wal-position.ts';
+
+import { errors, RowhouseError } from '../errors/errors.ts';
+import { readLsn } from '../postgres/admin/wal-position.ts';
+import { databaseOf, type ProjectLogin } from '../servers/databases/provision.ts';
 import { StatementFailed } from './exchange/failures.ts';
 import type { Answer } from './exchange/held-answer.ts';
 import type { Reader } from './exchange/reader.ts';

@@ -19,12 +19,12 @@
 // a statement that was stopped ends within `reactionMs`. bench/quotas and limits*.test.ts hold both.
 
 import { LRUCache } from 'lru-cache';
-import { upTo } from '../cache-size.ts';
-import type { Feed } from '../control/changes.ts';
+import type { Feed } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
-import type { Servers } from '../engine/servers.ts';
-import { errors, type RowhouseError } from '../errors.ts';
+import { errors, type RowhouseError } from '../errors/errors.ts';
+import { upTo } from '../lib/cache-size.ts';
 import { sql } from '../postgres/sql.ts';
+import type { Servers } from '../servers/server.ts';
 import { Budget } from './budget.ts';
 import { refusalOf, toMb, type Why } from './refusal.ts';
 import { capOf, reserveOf } from './reserve.ts';

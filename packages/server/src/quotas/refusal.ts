@@ -1,5 +1,5 @@
 // The error for a statement that is refused because its project, or the disk, is full.
-import { errors, type RowhouseError } from '../errors.ts';
+import { errors, type RowhouseError } from '../errors/errors.ts';
 
 /** `needs`: this much room at least. `hasCommitted`: part of it may be done. */
 export type Why = { needs?: number; hasCommitted?: boolean };

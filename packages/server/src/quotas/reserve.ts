@@ -8,7 +8,7 @@ export const rewriting = 28 * mb;
 
 /**
  * What VACUUM can leave of a refused statement: it truncates a table only if the empty end has 8 MB or a sixteenth of it.
- * Small tables are rewritten instead (reclaim.ts).
+ * Small tables are rewritten instead (reclaiming/reclaim.ts).
  */
 function tailOf(limit: number): number {
   return limit > rewriting ? Math.min(8 * mb, limit / 16) : 0;

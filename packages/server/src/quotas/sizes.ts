@@ -2,10 +2,10 @@
 // nothing, in any number. Databases known to be quick are measured together; a slow one is measured separately, so that the
 // others do not wait for it.
 import type { Control } from '../control/control.ts';
-import { databaseOf } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
-import { within } from '../pause.ts';
+import { within } from '../lib/pause.ts';
 import { sql } from '../postgres/sql.ts';
+import { databaseOf } from '../servers/databases/provision.ts';
+import type { Server } from '../servers/server.ts';
 import { isFullRow } from './reserve.ts';
 
 type Deps = { control: Control; server: Server };

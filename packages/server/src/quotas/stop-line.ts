@@ -1,5 +1,4 @@
 // Where a running statement that may grow its project is stopped.
-import type { Admission } from './headroom.ts';
 import { rewriting } from './reserve.ts';
 
 const mb = 1024 * 1024;
@@ -8,12 +7,15 @@ export const unframedMargin = 32 * mb;
 /** A statement that will be refused may go this far over, so that the size check before the commit decides, not the timer. */
 export const overshoot = 2 * mb;
 
+/** Of an admission (headroom.ts), in bytes. */
+type Lines = Readonly<{ base: number; limit: number; cap: number; ceiling: number }>;
+
 /**
  * Where an admitted statement is stopped. `adding`: it may not go over the limit. `rewriting`: for a moment it needs the
  * space that it will free.
  */
 export function stopLine(
-  { base, limit, cap, ceiling }: Pick<Admission, 'base' | 'limit' | 'cap' | 'ceiling'>,
+  { base, limit, cap, ceiling }: Lines,
   how: 'adding' | 'other' | 'rewriting',
 ): number {
   if (how === 'rewriting') return Math.max(base, limit) + rewriting;

@@ -1,6 +1,6 @@
 // Once a writer has come to its project's limit, the project's writers run one at a time. Side by side they would fill the
 // disk with pages that none of them can keep, and leave no moment in which the space can be reclaimed.
-import { errors } from '../errors.ts';
+import { errors } from '../errors/errors.ts';
 
 export type WriterQueue = {
   /** A writer came to the limit: writers take turns until none has for `quietMs`. */

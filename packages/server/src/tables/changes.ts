@@ -1,7 +1,7 @@
 // Inserts, updates and deletes rows without SQL: body and query string → tables → statements → rows → bytes.
-import type { ProjectLogin } from '../engine/provision.ts';
-import { errors, RowhouseError } from '../errors.ts';
-import { atOnce, inTurns, type Slices } from '../postgres/fair-reads.ts';
+
+import { errors, RowhouseError } from '../errors/errors.ts';
+import { atOnce, inTurns, type Slices } from '../lib/fair-reads.ts';
 import { sql } from '../postgres/sql.ts';
 import { affectedBy } from '../query/answer.ts';
 import { type Parts, runTogether, type Step } from '../query/batch.ts';
@@ -13,6 +13,7 @@ import { isLarge } from '../query/json/large-json.ts';
 import { objectsWithoutRowTypes } from '../query/json/layout.ts';
 import { keepJsonTexts } from '../query/json/sent-json.ts';
 import { runCompiled } from '../query/run.ts';
+import type { ProjectLogin } from '../servers/databases/provision.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { hasRowTypes, seesAll, withoutHidden } from './hidden-tables.ts';

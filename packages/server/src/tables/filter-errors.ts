@@ -1,6 +1,6 @@
 // Rewrites PostgreSQL's errors about a filter so that they name the filter. As in write/errors.ts, only message, hint
 // and details change: code and status stay.
-import type { RowhouseError } from '../errors.ts';
+import type { RowhouseError } from '../errors/errors.ts';
 import type { Column, Table } from './catalog/catalog.ts';
 import type { Condition, Test } from './request/conditions.ts';
 import { shorten, spell } from './request/scanner.ts';

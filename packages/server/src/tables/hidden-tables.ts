@@ -1,6 +1,6 @@
 // A key can be limited to some tables. For such a key the others do not exist, so PostgreSQL's error messages must not
 // name them.
-import { RowhouseError } from '../errors.ts';
+import { RowhouseError } from '../errors/errors.ts';
 import { contextOf } from '../query/exchange/failures.ts';
 import type { MaySee, Table, TypeShape } from './catalog/catalog.ts';
 import { reword } from './write/errors.ts';

@@ -1,7 +1,7 @@
 // Reads a page of a table's rows: request → tables → statement → rows → bytes.
-import type { ProjectLogin } from '../engine/provision.ts';
-import { RowhouseError } from '../errors.ts';
-import { within } from '../pause.ts';
+
+import { RowhouseError } from '../errors/errors.ts';
+import { within } from '../lib/pause.ts';
 import type { Form, Result } from '../query/exchange/answer-writer.ts';
 import { contextOf, routineOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
@@ -10,6 +10,7 @@ import { ask } from '../query/look-up.ts';
 import { type RowFormat, rowsOnly } from '../query/rows-only.ts';
 import { type CompiledQuery, runCompiled } from '../query/run.ts';
 import type { Statement } from '../query/statement/statement.ts';
+import type { ProjectLogin } from '../servers/databases/provision.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { hasRowTypes, seesAll, withoutHidden } from './hidden-tables.ts';

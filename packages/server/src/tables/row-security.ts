@@ -1,8 +1,9 @@
 // Refuses tables to end users and anonymous callers, with hints that name the statement that would allow the request:
 // row security, grants, policies.
-import { anonymousRole, type UserRole } from '../engine/shared-roles.ts';
-import { errors, type RowhouseError } from '../errors.ts';
+
+import { errors, type RowhouseError } from '../errors/errors.ts';
 import { note, routineOf } from '../query/exchange/failures.ts';
+import { anonymousRole, type UserRole } from '../servers/template/shared-roles.ts';
 import type { Table } from './catalog/catalog.ts';
 import { id, nameOf } from './sql/expressions.ts';
 import { reword } from './write/errors.ts';

@@ -1,13 +1,13 @@
 // Caches the tables of projects and the statements compiled for them. No entry can be used stale: every statement
 // contains the versions of its tables (see catalog.ts), and PostgreSQL refuses it once they have changed.
 import { LRUCache } from 'lru-cache';
-import type { ProjectLogin } from '../engine/provision.ts';
-import { RowhouseError } from '../errors.ts';
+import { RowhouseError } from '../errors/errors.ts';
 import { contextOf, inherit, neverRan } from '../query/exchange/failures.ts';
 import type { Reader } from '../query/exchange/reader.ts';
 import { ask } from '../query/look-up.ts';
 import type { QueryDeps } from '../query/run.ts';
 import type { Statement } from '../query/statement/statement.ts';
+import type { ProjectLogin } from '../servers/databases/provision.ts';
 import {
   type Ask,
   alwaysChanging,

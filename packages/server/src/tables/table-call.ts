@@ -1,7 +1,8 @@
 // A request about the rows of one table, with everything that reading and writing need: one value instead of many
 // arguments.
-import type { ProjectLogin } from '../engine/provision.ts';
+
 import type { Reader } from '../query/exchange/reader.ts';
+import type { ProjectLogin } from '../servers/databases/provision.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 
 export type TableCall = Readonly<{

@@ -1,7 +1,7 @@
 // What `rowhouse doctor` says about TLS: whether a certificate can be used, for how long, and for which name.
 import { isIP } from 'node:net';
-import type { Check } from '../check.ts';
-import { type Config, isOpenWithoutTls } from '../config.ts';
+import type { Check } from '../lib/check.ts';
+import { type Config, isOpenWithoutTls } from '../settings/config.ts';
 import { openTls, readCertificate, serviceTlsFiles, type TlsFiles } from './files.ts';
 
 type Certificate = {

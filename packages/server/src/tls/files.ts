@@ -4,8 +4,8 @@ import { constants, X509Certificate } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createSecureContext, type SecureContext, type SecureContextOptions } from 'node:tls';
-import type { Config } from '../config.ts';
-import { EngineError } from '../engine/engine-error.ts';
+import { EngineError } from '../servers/engine-error.ts';
+import type { Config } from '../settings/config.ts';
 import { createSelfSigned } from './certificate.ts';
 
 export type TlsFiles = Readonly<{ certificate: string; key: string }>;

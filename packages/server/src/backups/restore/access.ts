@@ -1,8 +1,9 @@
 // Who could use what at a moment: the projects and keys of a control database. A restore to an earlier time brings back
 // what was deleted or revoked since; the comparison with the newest state in the backups finds it.
-import type { RecoveryServer } from '../../engine/recovery-server.ts';
-import { openDatabase } from '../../postgres/database.ts';
+
+import { openDatabase } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
+import type { RecoveryServer } from '../../servers/embedded/recovery-server.ts';
 
 type AccessProject = { id: string; slug: string; name: string; created_at: Date; deleted_at: Date | null };
 type AccessKey = {

@@ -1,9 +1,10 @@
 // A restored control database describes further servers as they were at the restored time, but they have gone on: a database
 // that was a spare then can be a project now. So the restore detaches them. The service leaves a detached server alone until an
 // operator attaches it, and what it would have completed there by itself is given up here.
-import type { RecoveryServer } from '../../engine/recovery-server.ts';
-import { openDatabase, type Queryable } from '../../postgres/database.ts';
+
+import { openDatabase, type Queryable } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
+import type { RecoveryServer } from '../../servers/embedded/recovery-server.ts';
 
 /** `unfinished`: the slugs of projects that a job was filling. They may be incomplete, or not exist. */
 export type DetachedServer = { name: string; hosts: string[]; projects: number; unfinished: string[] };

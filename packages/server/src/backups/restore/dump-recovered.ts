@@ -1,13 +1,14 @@
 // Dumps a project out of a server that was recovered from a backup. By a role without privileges elsewhere, as an export
 // does: the recovered server has the same projects, and its superuser could read the files of the machine. Here the role also
 // reads what the project has forbidden to its own role: the past cannot be granted anything any more.
-import { makePieces, type Native } from '../../dumps/export.ts';
-import { type DumpServer, ensureDumpRole } from '../../engine/dump-role.ts';
-import { databaseOf } from '../../engine/provision.ts';
-import { openInside, unpublish } from '../../engine/publication.ts';
-import type { RecoveryServer } from '../../engine/recovery-server.ts';
-import type { Database } from '../../postgres/database.ts';
+
+import type { Database } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { type DumpServer, ensureDumpRole } from '../../servers/databases/dump-role.ts';
+import { databaseOf } from '../../servers/databases/provision.ts';
+import { openInside, unpublish } from '../../servers/databases/publication.ts';
+import type { RecoveryServer } from '../../servers/embedded/recovery-server.ts';
+import { makePieces, type Native } from '../../transfer/export/export.ts';
 import type { Origin } from './origin.ts';
 
 type Options = {
@@ -44,8 +45,8 @@ export async function asDumpServer(
 }
 
 /**
- * A member of pg_read_all_data also reads pg_authid, with the password verifiers of every role (engine/dump-role.ts). pg_dump runs
- * no code of a project; if it ever did, that code would find none here.
+ * A member of pg_read_all_data also reads pg_authid, with the password verifiers of every role
+ * (servers/databases/dump-role.ts). pg_dump runs no code of a project; if it ever did, that code would find none here.
  */
 async function readEverything(database: Database, user: string): Promise<void> {
   await database.transaction(async (transaction) => {

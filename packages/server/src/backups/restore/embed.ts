@@ -1,8 +1,9 @@
 // The first server was not embedded, and its restored copy is: the service finds its projects under the same name.
-import { embedSuperuser } from '../../engine/embed.ts';
-import type { RecoveryServer } from '../../engine/recovery-server.ts';
-import { openDatabase } from '../../postgres/database.ts';
+
+import { openDatabase } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { embedSuperuser } from '../../servers/embedded/embed.ts';
+import type { RecoveryServer } from '../../servers/embedded/recovery-server.ts';
 
 /**
  * `server`: the name of the first server, which stays. `reindex`: the slugs of projects whose texts this machine may sort in

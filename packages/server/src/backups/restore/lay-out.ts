@@ -2,9 +2,9 @@
 // take their place. PostgreSQL replays their WAL too, but never reads a page of them that the WAL does not bring whole.
 import { lchown, mkdir, open, readdir } from 'node:fs/promises';
 import path from 'node:path';
-import type { RunAs } from '../../engine/run-as.ts';
-import { layOut } from '../combine.ts';
-import { type BackupDescription, getObject, names, type Repository } from '../repository.ts';
+import type { RunAs } from '../../servers/embedded/run-as.ts';
+import { type BackupDescription, getObject, names, type Repository } from '../repository/repository.ts';
+import { layOut } from './combine.ts';
 
 type Request = {
   repository: Repository;

@@ -1,8 +1,8 @@
 // A restore to the present while nothing can be stored: what is offered instead can really be restored.
 import { expect, it } from 'vitest';
-import { newRepository } from '../../../test/stored-repository.ts';
-import { RowhouseError } from '../../errors.ts';
-import { readBackups } from '../descriptions.ts';
+import { newRepository } from '../../../test/support/stored-repository.ts';
+import { RowhouseError } from '../../errors/errors.ts';
+import { readBackups } from '../repository/descriptions.ts';
 import { doubtMs, listRestorable, listWal } from '../restorable.ts';
 import { checkStored } from './mark-present.ts';
 

@@ -1,13 +1,13 @@
 // Makes sure that the backups reach beyond a moment: replaying stops at the first commit after it, so there must be one,
 // and it must be stored.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Server } from '../../engine/servers.ts';
-import { errors } from '../../errors.ts';
-import { parseLsn } from '../../postgres/lsn.ts';
+import { errors } from '../../errors/errors.ts';
+import { parseLsn } from '../../postgres/replication/lsn.ts';
 import { sql } from '../../postgres/sql.ts';
+import type { Server } from '../../servers/server.ts';
 import type { Backups } from '../backups.ts';
 import { doubtMs, findRestorable, type Restorable, rangesOf } from '../restorable.ts';
-import { findSlot } from '../slot.ts';
+import { findSlot } from '../wal/slot.ts';
 
 const lookMs = 100;
 

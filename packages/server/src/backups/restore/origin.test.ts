@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { findVersion } from '../../engine/binaries.ts';
+import { findVersion } from '../../servers/embedded/binaries.ts';
 import { checkVersion, findVersionProblem } from './origin.ts';
 
 it('backups of the major version of the embedded programs can be restored, and others name both versions', () => {

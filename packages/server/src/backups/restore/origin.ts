@@ -1,14 +1,14 @@
 // Where the backups of a project are: those of the server on which it was then. Of a server that does not answer, what is stored is enough to
 // restore a project somewhere else.
 import type { Control } from '../../control/control.ts';
-import { findVersion } from '../../engine/binaries.ts';
-import type { Server } from '../../engine/servers.ts';
-import { errors } from '../../errors.ts';
-import type { Fleet } from '../../fleet/fleet.ts';
+import { errors } from '../../errors/errors.ts';
+import { findVersion } from '../../servers/embedded/binaries.ts';
+import type { Fleet } from '../../servers/fleet.ts';
+import type { Server } from '../../servers/server.ts';
 import type { Backups } from '../backups.ts';
 import { clusterOf, type FleetBackups, requireBackups } from '../fleet-backups.ts';
-import { formerAt, listFormer } from '../former.ts';
-import type { BackupDescription, Repository } from '../repository.ts';
+import { formerAt, listFormer } from '../previous-servers.ts';
+import type { BackupDescription, Repository } from '../repository/repository.ts';
 import { silent } from '../server-status.ts';
 
 export type Origin = {

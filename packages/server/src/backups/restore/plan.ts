@@ -1,7 +1,7 @@
 // What a restore to a moment needs: which backups, which WAL, how much of both, and whether that moment is kept.
-import { errors } from '../../errors.ts';
-import { readBackups } from '../descriptions.ts';
-import type { Repository } from '../repository.ts';
+import { errors } from '../../errors/errors.ts';
+import { readBackups } from '../repository/descriptions.ts';
+import type { Repository } from '../repository/repository.ts';
 import { findRestorable, listRestorable, listWal, type Restorable, rangesOf } from '../restorable.ts';
 import { isKept } from './lay-out.ts';
 

@@ -1,10 +1,10 @@
 // One project's database as of a moment, beside the server that serves. Whatever happens, nothing of it is left.
 import { rm } from 'node:fs/promises';
-import { databaseOf } from '../../engine/provision.ts';
-import { type RecoveryServer, removeRecovery } from '../../engine/recovery-server.ts';
-import { errors } from '../../errors.ts';
-import type { Database } from '../../postgres/database.ts';
+import { errors } from '../../errors/errors.ts';
+import type { Database } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { databaseOf } from '../../servers/databases/provision.ts';
+import { type RecoveryServer, removeRecovery } from '../../servers/embedded/recovery-server.ts';
 import { doubtMs } from '../restorable.ts';
 import type { Plan } from './plan.ts';
 import { type Recovered, type Recovery, recover, StoredEnd } from './recover.ts';

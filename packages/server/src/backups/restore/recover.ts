@@ -2,14 +2,14 @@
 // `use`. The server is stopped at the end; its folder is the caller's.
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Binaries } from '../../engine/binaries.ts';
-import { type Capacity, readControlFile } from '../../engine/control-file.ts';
-import { type RecoveryServer, startRecovery } from '../../engine/recovery-server.ts';
-import type { RunAs } from '../../engine/run-as.ts';
-import { errors } from '../../errors.ts';
-import type { Database } from '../../postgres/database.ts';
-import { parseLsn, segmentStart } from '../../postgres/lsn.ts';
-import type { Repository } from '../repository.ts';
+import { errors } from '../../errors/errors.ts';
+import type { Database } from '../../postgres/admin/database.ts';
+import { parseLsn, segmentStart } from '../../postgres/replication/lsn.ts';
+import type { Binaries } from '../../servers/embedded/binaries.ts';
+import { type Capacity, readControlFile } from '../../servers/embedded/control-file.ts';
+import { type RecoveryServer, startRecovery } from '../../servers/embedded/recovery-server.ts';
+import type { RunAs } from '../../servers/embedded/run-as.ts';
+import type { Repository } from '../repository/repository.ts';
 import type { Range } from '../restorable.ts';
 import { layOutFor } from './lay-out.ts';
 import { amountsOf, type Plan } from './plan.ts';

@@ -1,18 +1,23 @@
 // The whole installation out of its backups, on a machine that has nothing but the master key. The data folder gets its
 // PostgreSQL folder at the very end: until then there is nothing that a start could take for data.
 import { rename, rm } from 'node:fs/promises';
-import { prepareBinaries } from '../../engine/binaries.ts';
-import { readDisk } from '../../engine/disk.ts';
-import { embedConfiguration } from '../../engine/embed.ts';
-import { clusterFolderOf, holdsData, restoreFolderOf } from '../../engine/embedded.ts';
-import { EngineError } from '../../engine/engine-error.ts';
-import { superuser } from '../../engine/postmaster.ts';
-import { removeRecovery, writeOutMs } from '../../engine/recovery-server.ts';
-import { findRunAs } from '../../engine/run-as.ts';
 import { sql } from '../../postgres/sql.ts';
-import { readBackups } from '../descriptions.ts';
-import { DecryptionError } from '../encryption.ts';
-import { type BackupDescription, listClusters, openRepository, type Repository } from '../repository.ts';
+import { prepareBinaries } from '../../servers/embedded/binaries.ts';
+import { readDisk } from '../../servers/embedded/disk.ts';
+import { embedConfiguration } from '../../servers/embedded/embed.ts';
+import { clusterFolderOf, holdsData, restoreFolderOf } from '../../servers/embedded/embedded.ts';
+import { superuser } from '../../servers/embedded/postmaster.ts';
+import { removeRecovery, writeOutMs } from '../../servers/embedded/recovery-server.ts';
+import { findRunAs } from '../../servers/embedded/run-as.ts';
+import { EngineError } from '../../servers/engine-error.ts';
+import { readBackups } from '../repository/descriptions.ts';
+import { DecryptionError } from '../repository/encryption.ts';
+import {
+  type BackupDescription,
+  listClusters,
+  openRepository,
+  type Repository,
+} from '../repository/repository.ts';
 import type { Storage } from '../storage/storage.ts';
 import { type Access, type AccessChanges, compareAccess, readAccess } from './access.ts';
 import { type DetachedServer, detachServers } from './detach.ts';

@@ -2,29 +2,25 @@
 // projects exchange their databases at the end. One runs at a time, of all processes: each needs disk, memory and a core.
 import path from 'node:path';
 import type { CreateProject, Job, Project, RestoreProject } from '@rowhouse/api';
-import type { Control } from '../../control/control.ts';
 import { newId } from '../../control/new-id.ts';
-import type { BranchOrigin, Imports } from '../../dumps/import/import.ts';
-import type { ProgramEnvironment } from '../../dumps/native.ts';
-import type { DiskWatch } from '../../engine/disk.ts';
-import type { Server } from '../../engine/servers.ts';
-import { errors } from '../../errors.ts';
-import type { Fleet } from '../../fleet/fleet.ts';
+import { errors } from '../../errors/errors.ts';
 import { dropFilledProjects } from '../../jobs/abandoned.ts';
-import type { JobRun, Jobs } from '../../jobs/jobs.ts';
+import type { JobRun } from '../../jobs/jobs.ts';
 import { type Caller, requireAccount, requireAllProjects } from '../../keys/caller.ts';
 import { createProject } from '../../projects/create.ts';
 import { getProjectRow } from '../../projects/find.ts';
 import { type ProjectRow, toProject } from '../../projects/project.ts';
-import { type FleetBackups, lookAt } from '../fleet-backups.ts';
+import type { BranchOrigin } from '../../transfer/import/import.ts';
+import { lookAt } from '../fleet-backups.ts';
 import { rangesOf } from '../restorable.ts';
 import { findSnapshot } from '../snapshots.ts';
-import { ifNoneRuns } from './in-turn.ts';
+import type { RestoreDeps } from './deps.ts';
 import { checkStored, markPresent, requestPatience, untilStored } from './mark-present.ts';
 import { checkVersion, findHome, findOrigin, type Origin } from './origin.ts';
 import { amountsOf, foretellSeconds, type Plan, planRestore, shareOf } from './plan.ts';
 import { databasesToKeep } from './recover-project.ts';
 import { checkSpace, removeLeft, restore, type Work } from './restore-job.ts';
+import { ifNoneRuns } from './restore-turns.ts';
 
 /** `project`: the new one with its key, or the one that is replaced. */
 export type StartedRestore = { project: Project; apiKey: string | null; job: Job; estimatedSeconds: number };
@@ -36,34 +32,6 @@ export type Restores = {
   branch(parent: ProjectRow, at: Date, input: CreateProject, origin: BranchOrigin): Promise<StartedBranch>;
   /** Removes what a process that died has left. */
   tidy(): Promise<void>;
-};
-
-export type RestoreDeps = {
-  control: Control;
-  servers: Fleet;
-  /** Of the folder below. */
-  disk: DiskWatch;
-  jobs: Jobs;
-  imports: Imports;
-  /** null: they are off. */
-  backups: FleetBackups | null;
-  /** Of the service: restored servers run in it. null: there is none. */
-  dataFolder: string | null;
-  /** Whether the first server is the embedded one. */
-  isEmbedded: boolean;
-  programs?: ProgramEnvironment;
-  /** Exchanges the databases of two projects of a server; the second one is deleted then. The signal ends waiting for a turn. */
-  exchange: (
-    place: { server: Server; account: string },
-    projectId: string,
-    otherId: string,
-    signal: AbortSignal,
-  ) => Promise<void>;
-  limits: { maxLimitMb: number; keepDeletedDays: number };
-  /** How long a restore may go without progress. Left out: 30 minutes. */
-  stallMs?: number | undefined;
-  now: () => number;
-  onError: (error: unknown) => void;
 };
 
 export function openRestores(deps: RestoreDeps): Restores {

@@ -3,10 +3,10 @@
 import { chown, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { RunAs } from '../../engine/run-as.ts';
-import { segmentName, segmentStart } from '../../postgres/lsn.ts';
-import type { Repository } from '../repository.ts';
-import { readSegment } from '../wal-archive.ts';
+import { segmentName, segmentStart } from '../../postgres/replication/lsn.ts';
+import type { RunAs } from '../../servers/embedded/run-as.ts';
+import type { Repository } from '../repository/repository.ts';
+import { readSegment } from '../wal/wal-archive.ts';
 
 type Request = {
   repository: Repository;

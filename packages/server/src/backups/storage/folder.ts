@@ -4,7 +4,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Dirent } from 'node:fs';
 import { type FileHandle, link, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { readDisk } from '../../engine/disk.ts';
+import { readDisk } from '../../servers/embedded/disk.ts';
 import {
   type Content,
   checkName,

@@ -1,6 +1,6 @@
 // A storage that is used only while it is the repository that it should be. Each access looks for the marker first: without it,
 // nothing is written, and nothing that is read counts.
-import { within } from '../../pause.ts';
+import { within } from '../../lib/pause.ts';
 import { readMarker } from './marker.ts';
 import { type Content, type Storage, StorageError } from './storage.ts';
 

@@ -1,5 +1,5 @@
 // Opens the storage that ROWHOUSE_BACKUP_URL names.
-import type { BackupLocation } from '../../backup-url.ts';
+import type { BackupLocation } from '../../settings/backup-url.ts';
 import { openFolder } from './folder.ts';
 import { guardStorage } from './guard.ts';
 import { openS3 } from './s3.ts';

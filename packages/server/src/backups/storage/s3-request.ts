@@ -3,7 +3,7 @@
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { S3Location } from '../../backup-url.ts';
+import type { S3Location } from '../../settings/backup-url.ts';
 import { sign } from './s3-signature.ts';
 import { StorageError } from './storage.ts';
 

@@ -1,7 +1,7 @@
 // AWS Signature Version 4, for requests whose whole body is known. The body's hash is signed, so that a body that was
 // damaged on its way is refused.
 import { createHash, createHmac } from 'node:crypto';
-import type { Credentials } from '../../backup-url.ts';
+import type { Credentials } from '../../settings/backup-url.ts';
 
 export type Unsigned = {
   method: string;

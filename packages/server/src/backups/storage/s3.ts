@@ -1,7 +1,7 @@
 // Backups in an S3 bucket. Small objects take one request, larger ones a multipart upload, which S3 shows only when it is
 // complete. If-None-Match refuses to replace an object.
 import { createHash } from 'node:crypto';
-import type { S3Location } from '../../backup-url.ts';
+import type { S3Location } from '../../settings/backup-url.ts';
 import { openBatchDelete } from './s3-delete.ts';
 import { openDownload } from './s3-download.ts';
 import { accept, refusal } from './s3-refusal.ts';

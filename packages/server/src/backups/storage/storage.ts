@@ -1,6 +1,6 @@
 // Where backups are stored: a folder or an S3 bucket behind one interface. Objects are written once and become visible
 // whole or not at all, so a list never shows a part of an upload.
-import type { BackupLocation } from '../../backup-url.ts';
+import type { BackupLocation } from '../../settings/backup-url.ts';
 
 export type StoredObject = { name: string; bytes: number; storedAt: Date };
 /** `sha256` of the stored bytes, in hex. */

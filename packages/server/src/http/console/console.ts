@@ -2,9 +2,9 @@
 // instead of keys.
 import { apiPrefix, consolePrefix } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 import type { Deps } from '../deps.ts';
-import { refuseUnknownParameters } from '../validation.ts';
+import { refuseUnknownParameters } from '../request/validation.ts';
 import { findConsole, readConsole } from './files.ts';
 import {
   acceptOnlyConsole,

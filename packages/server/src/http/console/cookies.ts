@@ -1,6 +1,6 @@
 // The cookie of a session, written and read by hand.
 import type { FastifyRequest } from 'fastify';
-import { longestMs } from '../../people/sessions.ts';
+import { longestMs } from '../../access/people/sessions.ts';
 import { isHttps, type Reached } from './request-checks.ts';
 
 /**

@@ -2,11 +2,11 @@
 // anywhere else.
 import { consoleTokenHeader } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { errors } from '../../errors.ts';
+import { type ConsoleSession, findSession } from '../../access/people/sessions.ts';
+import { errors } from '../../errors/errors.ts';
 import { looksLikeKey } from '../../keys/form.ts';
-import { type ConsoleSession, findSession } from '../../people/sessions.ts';
-import { readBearer } from '../caller.ts';
 import type { Deps } from '../deps.ts';
+import { readBearer } from '../request/caller.ts';
 import { readCookies } from './cookies.ts';
 import { checkFetch, checkHost, type Reached } from './request-checks.ts';
 import { securityHeaders } from './security-headers.ts';

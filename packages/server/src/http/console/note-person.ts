@@ -1,8 +1,8 @@
 // What people do with their own sign-in, for the audit log: an entry in each account that the person belongs to.
 import type { FastifyRequest } from 'fastify';
-import { accountsOf } from '../../people/members.ts';
-import { whoOf, write } from '../audited.ts';
+import { accountsOf } from '../../access/people/members.ts';
 import type { Deps } from '../deps.ts';
+import { whoOf, write } from '../request/audited.ts';
 import type { Person } from './person.ts';
 
 export async function notePerson(

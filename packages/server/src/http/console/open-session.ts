@@ -1,13 +1,13 @@
 // Opens a session over HTTP: both of its halves, and an entry in the audit log, also for an attempt that failed.
 import type { ConsoleSession as WireSession } from '@rowhouse/api';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { RowhouseError } from '../../errors.ts';
+import { readEmail } from '../../access/mail/emails.ts';
+import { accountsOf } from '../../access/people/members.ts';
+import { type ConsoleSession, type Proof, signIn } from '../../access/people/sessions.ts';
+import { RowhouseError } from '../../errors/errors.ts';
 import type { Caller } from '../../keys/caller.ts';
-import { accountsOf } from '../../people/members.ts';
-import { type ConsoleSession, type Proof, signIn } from '../../people/sessions.ts';
-import { readEmail } from '../../users/emails.ts';
-import { whoOf, write } from '../audited.ts';
 import type { Deps } from '../deps.ts';
+import { whoOf, write } from '../request/audited.ts';
 import { readCookies, setCookie } from './cookies.ts';
 import { reachedBy } from './identify.ts';
 import { personOf } from './person.ts';

@@ -1,6 +1,6 @@
 // The pages and files of the console over HTTP. They contain nothing secret: links from other sites may lead to them.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { errors, RowhouseError } from '../../errors.ts';
+import { errors, RowhouseError } from '../../errors/errors.ts';
 import type { ConsoleFile, ConsoleFiles } from './files.ts';
 import { checkHost } from './request-checks.ts';
 import { securityHeaders } from './security-headers.ts';

@@ -15,12 +15,12 @@ import {
   listPasskeys,
   removePasskey,
   renamePasskey,
-} from '../../people/passkeys.ts';
+} from '../../access/people/passkeys.ts';
 import type { Deps } from '../deps.ts';
 import { identifySession, sessionOf } from './identify.ts';
+import { openAttempts } from './network-attempts.ts';
 import { notePerson } from './note-person.ts';
 import { requireConfirmedPerson, requirePerson } from './person.ts';
-import { openAttempts } from './sign-in-attempts.ts';
 
 const bodyLimit = 32 * 1024;
 

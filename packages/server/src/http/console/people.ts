@@ -16,35 +16,35 @@ import {
   ConsoleUseCode,
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { errors } from '../../errors.ts';
-import { countEmailChange, countRecovery } from '../../people/attempts.ts';
-import { acceptAs, acceptAsNew, acceptSignedIn, openInvitation } from '../../people/invitations.ts';
-import { provePassword } from '../../people/passwords.ts';
+import { readEmail, readNewEmail } from '../../access/mail/emails.ts';
+import { acceptAs, acceptAsNew, acceptSignedIn, openInvitation } from '../../access/people/invitations.ts';
+import { provePassword } from '../../access/people/passwords.ts';
 import {
   changeName,
   changePassword,
   confirmEmailChange,
   getProfile,
   startEmailChange,
-} from '../../people/profile.ts';
-import { recover, startRecovery } from '../../people/recovery.ts';
+} from '../../access/people/profile.ts';
+import { recover, startRecovery } from '../../access/people/recovery.ts';
 import {
   beginFactor,
   confirmFactor,
   removeFactor,
   replaceRecoveryCodes,
   requireOwnFactor,
-} from '../../people/second-factor.ts';
-import { switchAccount } from '../../people/sessions.ts';
-import { provePerson } from '../../people/sign-in.ts';
-import { readEmail, readNewEmail } from '../../users/emails.ts';
-import { whoOf, write } from '../audited.ts';
+} from '../../access/people/second-factor.ts';
+import { switchAccount } from '../../access/people/sessions.ts';
+import { provePerson } from '../../access/people/sign-in.ts';
+import { countEmailChange, countRecovery } from '../../access/people/sign-in-attempts.ts';
+import { errors } from '../../errors/errors.ts';
 import type { Deps } from '../deps.ts';
+import { whoOf, write } from '../request/audited.ts';
 import { identifySession, sessionOf } from './identify.ts';
+import { openAttempts, whoTries } from './network-attempts.ts';
 import { notePerson } from './note-person.ts';
 import { openSession } from './open-session.ts';
 import { peopleOf, requirePerson } from './person.ts';
-import { openAttempts, whoTries } from './sign-in-attempts.ts';
 
 const bodyLimit = 16 * 1024;
 

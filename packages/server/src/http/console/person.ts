@@ -1,8 +1,9 @@
 // The person behind a session.
-import { errors } from '../../errors.ts';
-import type { Provider } from '../../people/provider.ts';
-import { requireOwnFactor } from '../../people/second-factor.ts';
-import type { ConsoleSession } from '../../people/sessions.ts';
+
+import type { Provider } from '../../access/people/provider.ts';
+import { requireOwnFactor } from '../../access/people/second-factor.ts';
+import type { ConsoleSession } from '../../access/people/sessions.ts';
+import { errors } from '../../errors/errors.ts';
 import type { Deps } from '../deps.ts';
 
 export type Person = Readonly<{ id: string; email: string }>;

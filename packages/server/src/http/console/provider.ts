@@ -7,12 +7,12 @@ import {
   ConsoleWaysResponse,
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { isLinked, linkIdentity, unlinkIdentities } from '../../people/identities.ts';
+import { isLinked, linkIdentity, unlinkIdentities } from '../../access/people/identities.ts';
 import type { Deps } from '../deps.ts';
 import { identifySession, sessionOf } from './identify.ts';
+import { openAttempts, whoTries } from './network-attempts.ts';
 import { notePerson } from './note-person.ts';
 import { requireConfirmedPerson, requirePerson, requireProvider } from './person.ts';
-import { openAttempts, whoTries } from './sign-in-attempts.ts';
 
 const bodyLimit = 16 * 1024;
 

@@ -1,8 +1,8 @@
 // Which requests count as those of the console's page. None of the checks relies on the session: they hold for signing in too.
 import type { FastifyRequest } from 'fastify';
-import { errors } from '../../errors.ts';
-import { isLoopback } from '../../loopback.ts';
-import { readHost } from '../host.ts';
+import { errors } from '../../errors/errors.ts';
+import { isLoopback } from '../../settings/loopback.ts';
+import { readHost } from '../request/host.ts';
 
 /** The host by which the browser reached the service. */
 export type Reached = Readonly<{ host: string; isLoopback: boolean; port: string | null }>;

@@ -9,10 +9,9 @@ import {
   ConsoleSwitch,
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { errors } from '../../errors.ts';
-import { provePasskey } from '../../people/passkeys.ts';
-import { provePassword } from '../../people/passwords.ts';
-import { proveByProvider } from '../../people/provider-sign-in.ts';
+import { provePasskey } from '../../access/people/passkeys.ts';
+import { provePassword } from '../../access/people/passwords.ts';
+import { proveByProvider } from '../../access/people/provider-sign-in.ts';
 import {
   type ConsoleSession,
   confirm,
@@ -22,14 +21,15 @@ import {
   type Proof,
   requireOwnKey,
   switchAccount,
-} from '../../people/sessions.ts';
-import { provePerson } from '../../people/sign-in.ts';
+} from '../../access/people/sessions.ts';
+import { provePerson } from '../../access/people/sign-in.ts';
+import { errors } from '../../errors/errors.ts';
 import type { Deps } from '../deps.ts';
 import { clearCookie } from './cookies.ts';
 import { identifySession, reachedBy, sessionOf } from './identify.ts';
+import { openAttempts, whoTries } from './network-attempts.ts';
 import { openSession, toWire, type Way } from './open-session.ts';
 import { peopleOf, personOf, requireProvider } from './person.ts';
-import { openAttempts, whoTries } from './sign-in-attempts.ts';
 
 const bodyLimit = 16 * 1024;
 

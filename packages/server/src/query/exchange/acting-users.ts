@@ -1,10 +1,11 @@
 // Statements of acting users in a project's sessions. The login roles for them may only become `authenticated` or `anon`,
 // so each statement runs in its own transaction that first sets the acting user. Outside a transaction they can do
 // nothing.
-import type { ActingUser } from '../../engine/provision.ts';
-import { anonymousRole } from '../../engine/shared-roles.ts';
-import { errors } from '../../errors.ts';
-import type { ServerError } from '../../postgres/server-error.ts';
+
+import { errors } from '../../errors/errors.ts';
+import type { ServerError } from '../../postgres/wire/server-error.ts';
+import type { ActingUser } from '../../servers/databases/provision.ts';
+import { anonymousRole } from '../../servers/template/shared-roles.ts';
 import type { Command } from './commands.ts';
 import { StatementFailed } from './failures.ts';
 

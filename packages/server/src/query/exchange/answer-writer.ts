@@ -1,7 +1,7 @@
 // The answer to one statement while it is written. Rows become JSON bytes. A small answer is complete before its first byte
 // is sent; a larger one streams at the reader's pace.
-import type { RowhouseError } from '../../errors.ts';
-import type { Session } from '../../postgres/session.ts';
+import type { RowhouseError } from '../../errors/errors.ts';
+import type { Session } from '../../postgres/wire/session.ts';
 import { giveBack, JsonBytes } from '../json/json-bytes.ts';
 import { isLarge } from '../json/large-json.ts';
 import type { Layout, ResultShape } from '../json/layout.ts';

@@ -1,5 +1,5 @@
 // The service's own statements around a caller's statement, sent in the same write.
-import type { FrontendMessages } from '../../postgres/frontend-messages.ts';
+import type { FrontendMessages } from '../../postgres/wire/frontend-messages.ts';
 
 export type Command = string | Readonly<{ text: string; parameters: readonly string[] }>;
 

@@ -1,9 +1,9 @@
 // Imports a caller's rows into a table with COPY in one transaction, and turns its outcome into a result or an error.
-import { errors, RowhouseError } from '../../errors.ts';
-import { CopyIn, type CopySource } from '../../postgres/copy-in.ts';
-import { newStatement, type PreparedStatement } from '../../postgres/prepared-statements.ts';
-import type { ServerError } from '../../postgres/server-error.ts';
-import { type Session, TooLargeError } from '../../postgres/session.ts';
+import { errors, RowhouseError } from '../../errors/errors.ts';
+import { CopyIn, type CopySource } from '../../postgres/wire/copy-in.ts';
+import { newStatement, type PreparedStatement } from '../../postgres/wire/prepared-statements.ts';
+import type { ServerError } from '../../postgres/wire/server-error.ts';
+import { type Session, TooLargeError } from '../../postgres/wire/session.ts';
 import type { Clock } from './answer-writer.ts';
 import { type Command, writeCommands } from './commands.ts';
 import { noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';

@@ -1,11 +1,11 @@
 // The protocol of one statement in a session: the messages that are sent, those that come back, and what the outcome means.
 // answer-writer.ts writes the answer, statement-deadline.ts keeps the time.
-import { errors, type RowhouseError } from '../../errors.ts';
-import type { Parameter, Pieces } from '../../postgres/frontend-messages.ts';
-import { newStatement, type PreparedStatement } from '../../postgres/prepared-statements.ts';
-import type { ServerError } from '../../postgres/server-error.ts';
-import { type Receiver, type Session, silent } from '../../postgres/session.ts';
-import { UnwrittenError } from '../../postgres/session-errors.ts';
+import { errors, type RowhouseError } from '../../errors/errors.ts';
+import type { Parameter, Pieces } from '../../postgres/wire/frontend-messages.ts';
+import { newStatement, type PreparedStatement } from '../../postgres/wire/prepared-statements.ts';
+import type { ServerError } from '../../postgres/wire/server-error.ts';
+import { type Receiver, type Session, silent } from '../../postgres/wire/session.ts';
+import { UnwrittenError } from '../../postgres/wire/session-errors.ts';
 import { isLarge } from '../json/large-json.ts';
 import { type Layout, objects, type ResultShape } from '../json/layout.ts';
 import { needsTypes, toLargeParameter, toLargeText, toParameter } from '../json/parameters.ts';

@@ -1,8 +1,8 @@
 // Facts about a failed statement that its caller never sees: whether the session is usable, whether anything ran, and
 // where PostgreSQL failed.
-import { RowhouseError } from '../../errors.ts';
-import { isRaisedBy, type ServerError } from '../../postgres/server-error.ts';
+import { RowhouseError } from '../../errors/errors.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
+import { isRaisedBy, type ServerError } from '../../postgres/wire/server-error.ts';
 
 const unstarted = new WeakSet<Error>();
 const contexts = new WeakMap<Error, string>();

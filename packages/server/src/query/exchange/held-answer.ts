@@ -1,7 +1,7 @@
 // Buffers the response to a statement that may still be rolled back: nothing is sent before the commit. The memory is
 // limited per request, per account and for the process; a response that exceeds a limit becomes an error.
-import { errors } from '../../errors.ts';
-import { MemoryBudget } from '../../memory-budget.ts';
+import { errors } from '../../errors/errors.ts';
+import { MemoryBudget } from '../../lib/memory-budget.ts';
 import type { Sink } from './reader.ts';
 
 /** The whole response, or null if it was streamed. */

@@ -1,9 +1,9 @@
 // Turns the end of a statement into the error for its caller, or null if it succeeded.
-import { errors, RowhouseError } from '../../errors.ts';
-import type { ServerError } from '../../postgres/server-error.ts';
-import { TooLargeError } from '../../postgres/session.ts';
-import { UnwrittenError } from '../../postgres/session-errors.ts';
-import { UnreplicatedError } from '../../postgres/unreplicated.ts';
+import { errors, RowhouseError } from '../../errors/errors.ts';
+import type { ServerError } from '../../postgres/wire/server-error.ts';
+import { TooLargeError } from '../../postgres/wire/session.ts';
+import { UnwrittenError } from '../../postgres/wire/session-errors.ts';
+import { UnreplicatedError } from '../../postgres/wire/unreplicated.ts';
 import type { SessionEffect, Statement } from '../statement/statement.ts';
 import { refusalOf } from './acting-users.ts';
 import { MovedError, note, noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';

@@ -1,6 +1,6 @@
 // Runs one of the service's own statements in a project's session, for catalog lookups.
-import type { ServerError } from '../../postgres/server-error.ts';
-import { type Session, silent } from '../../postgres/session.ts';
+import type { ServerError } from '../../postgres/wire/server-error.ts';
+import { type Session, silent } from '../../postgres/wire/session.ts';
 import { type Command, writeCommands } from './commands.ts';
 import { noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
 import { sqlFailure } from './sql-failure.ts';

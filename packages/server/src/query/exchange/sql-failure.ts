@@ -1,7 +1,7 @@
 // Turns PostgreSQL's error about the caller's SQL into an error of the API.
-import { errors, RowhouseError } from '../../errors.ts';
-import { isRaised, type ServerError } from '../../postgres/server-error.ts';
+import { errors, RowhouseError } from '../../errors/errors.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
+import { isRaised, type ServerError } from '../../postgres/wire/server-error.ts';
 import { noteRaised } from './failures.ts';
 
 const badValues = new Set([

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { Session } from '../../postgres/session.ts';
+import type { Session } from '../../postgres/wire/session.ts';
 import type { Reader } from './reader.ts';
 import { StatementDeadline } from './statement-deadline.ts';
 

@@ -1,7 +1,7 @@
 // The time limit of what runs in a session: its deadline, a caller that hangs up, a reader that is too slow. A statement is
 // cancelled first; if it does not end then, its backend is terminated.
-import { errors, RowhouseError } from '../../errors.ts';
-import type { Session } from '../../postgres/session.ts';
+import { errors, RowhouseError } from '../../errors/errors.ts';
+import type { Session } from '../../postgres/wire/session.ts';
 import type { Clock } from './answer-writer.ts';
 import type { Reader } from './reader.ts';
 

@@ -1,5 +1,5 @@
 // Looks up a project's own types (enums, domains, composites, arrays of them) in its catalog when a result has one.
-import type { Session } from '../../postgres/session.ts';
+import type { Session } from '../../postgres/wire/session.ts';
 import { arrayOf, builtInType, string, type ValueType } from '../json/value-kinds.ts';
 import { queryOne } from './query-one.ts';
 

@@ -1,7 +1,7 @@
 // Reads and writes JSON text without loss. Numbers that a double cannot hold keep their digits. Lone surrogates are
 // refused, because they would silently become another character.
 import { randomBytes } from 'node:crypto';
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 
 /** A number that JavaScript would change, as it was written: 12345678901234567890, 0.30 or -0. */
 export class ExactNumber {

@@ -2,8 +2,8 @@
 // JSON.parse reads each slice, and other work runs between slices. The result equals that of parseJsonText for the
 // whole text; a test compares the two.
 import { isUtf8 } from 'node:buffer';
-import { errors } from '../../errors.ts';
-import { turn } from '../../postgres/fair-reads.ts';
+import { errors } from '../../errors/errors.ts';
+import { turn } from '../../lib/fair-reads.ts';
 import { type Exactness, parseJsonText, readWellFormed } from './json-text.ts';
 import { Names } from './names.ts';
 

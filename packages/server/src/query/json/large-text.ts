@@ -1,7 +1,7 @@
 // Writes a parameter that is too large to write at once: its text as UTF-8, slice by slice, with other work in between.
 
-import { turn } from '../../postgres/fair-reads.ts';
-import type { Pieces } from '../../postgres/frontend-messages.ts';
+import { turn } from '../../lib/fair-reads.ts';
+import type { Pieces } from '../../postgres/wire/frontend-messages.ts';
 import { escapeElement, toElement, toJsonElement } from './array-text.ts';
 import { toJsonText } from './json-text.ts';
 import { isLarge, markLarge, sliceBytes } from './large-json.ts';

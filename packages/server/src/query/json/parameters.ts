@@ -1,6 +1,6 @@
 // Converts JSON values to parameters of a statement: text that PostgreSQL reads as the type it expects.
-import { errors } from '../../errors.ts';
-import type { Parameter, Pieces } from '../../postgres/frontend-messages.ts';
+import { errors } from '../../errors/errors.ts';
+import type { Parameter, Pieces } from '../../postgres/wire/frontend-messages.ts';
 import { toArrayText } from './array-text.ts';
 import { ExactNumber, toJsonText } from './json-text.ts';
 import { isLarge } from './large-json.ts';

@@ -1,6 +1,6 @@
 // Finds the text of json values in a row as it was sent: type json stores a text, with its spaces, repeated keys and
 // digits, and a parsed value has lost them.
-import type { Slices } from '../../postgres/fair-reads.ts';
+import type { Slices } from '../../lib/fair-reads.ts';
 import { maxDepth, sliceBytes } from './large-json.ts';
 
 /** A value for a json column: as it was sent, and parsed. */

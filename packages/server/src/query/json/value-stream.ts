@@ -1,6 +1,6 @@
 // Writes a value that is too large to buffer: its bytes arrive in pieces, and the JSON of each piece is written at once.
 // The result equals that of JsonBytes.value for the whole value; a test compares the two.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 import { isNull, type JsonBytes } from './json-bytes.ts';
 import { NestedStream, type ValueStream } from './nested-stream.ts';
 import { type Kind, string } from './value-kinds.ts';

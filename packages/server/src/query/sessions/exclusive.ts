@@ -1,10 +1,11 @@
 // A session that one request has to itself: taken from the pool, bounded by a deadline, and given back clean or closed.
-import type { ProjectLogin } from '../../engine/provision.ts';
-import { errors, RowhouseError } from '../../errors.ts';
-import { mayChangeDefinitions } from '../../postgres/command-tags.ts';
-import type { ServerError } from '../../postgres/server-error.ts';
-import { type Session, silent } from '../../postgres/session.ts';
+
+import { errors, RowhouseError } from '../../errors/errors.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
+import { mayChangeDefinitions } from '../../postgres/wire/command-tags.ts';
+import type { ServerError } from '../../postgres/wire/server-error.ts';
+import { type Session, silent } from '../../postgres/wire/session.ts';
+import type { ProjectLogin } from '../../servers/databases/provision.ts';
 import { beginning, enter, lockReadOnly, refusalOf } from '../exchange/acting-users.ts';
 import type { StatementInput } from '../exchange/answer-writer.ts';
 import { type Command, writeCommands } from '../exchange/commands.ts';

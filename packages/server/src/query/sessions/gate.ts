@@ -1,6 +1,6 @@
 // The gate lets the requests of a project wait while its database is copied or exchanged, here and in all other processes
 // at the same time (control/holds.ts). A request that waits has not begun, so it sees a pause and no error.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 
 export type Gate = {
   isClosed(projectId: string): boolean;

@@ -2,12 +2,12 @@
 // server from caches; a request that waited at the gate, or that finds no database, looks again.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import { upTo } from '../../cache-size.ts';
-import { RowhouseError } from '../../errors.ts';
-import { openInFlight } from '../../in-flight.ts';
-import { isState } from '../../postgres/database.ts';
-import { RefusedError } from '../../postgres/session.ts';
+import { RowhouseError } from '../../errors/errors.ts';
+import { upTo } from '../../lib/cache-size.ts';
+import { openInFlight } from '../../lib/in-flight.ts';
+import { isState } from '../../postgres/admin/database.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
+import { RefusedError } from '../../postgres/wire/session.ts';
 
 /** null: there is no such project. `isMoving`: its database may be closed for a moment. */
 export type Locate = (projectId: string) => Promise<{ serverId: number; isMoving: boolean } | null>;

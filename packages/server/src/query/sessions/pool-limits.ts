@@ -1,6 +1,7 @@
 // How many connections this process has to a server, and how long statements wait for one.
-import type { Fleet } from '../../fleet/fleet.ts';
-import type { PoolLimits } from '../../postgres/session-pool.ts';
+
+import type { PoolLimits } from '../../postgres/pool/session-pool.ts';
+import type { Fleet } from '../../servers/fleet.ts';
 
 /** `kept`: how many stay open. `share`: of one project. `processes`: how many share the connections of a server. */
 export type Connections = Readonly<{ budget: number; kept?: number; share: number; processes?: number }>;

@@ -1,10 +1,11 @@
 // Sessions in projects' databases: opening them, resetting them between two requests, and ending them by force.
-import { loginOf, type ProjectLogin } from '../../engine/provision.ts';
-import type { Servers } from '../../engine/servers.ts';
-import type { Terminations } from '../../engine/terminations.ts';
-import type { Host } from '../../postgres/primary.ts';
-import type { Session } from '../../postgres/session.ts';
-import type { PoolLimits } from '../../postgres/session-pool.ts';
+
+import type { PoolLimits } from '../../postgres/pool/session-pool.ts';
+import type { Host } from '../../postgres/wire/server-address.ts';
+import type { Session } from '../../postgres/wire/session.ts';
+import { loginOf, type ProjectLogin } from '../../servers/databases/provision.ts';
+import type { Terminations } from '../../servers/guards/terminations.ts';
+import type { Servers } from '../../servers/server.ts';
 import { type Gate, openGate } from './gate.ts';
 import { type Homes, type Locate, openHomes } from './homes.ts';
 import { openServerSessions, type ServerSessions } from './server-sessions.ts';

@@ -1,14 +1,15 @@
 // The sessions of one server: its pool, how a session is opened, and sessions outside the pool for look-ups.
-import { AccountSlots, type LeaveSlot } from '../../account-slots.ts';
-import { shortenNotifyQueue } from '../../engine/notify-queue.ts';
-import { isUserLogin, loginOf, type ProjectLogin, restoreLogin } from '../../engine/provision.ts';
-import type { Server } from '../../engine/servers.ts';
-import { errors } from '../../errors.ts';
-import { RefusedError, Session } from '../../postgres/session.ts';
-import { StandbyError } from '../../postgres/session-errors.ts';
-import { createSessionPool, type PoolLimits, type SessionPool } from '../../postgres/session-pool.ts';
+
+import { errors } from '../../errors/errors.ts';
+import { AccountSlots, type LeaveSlot } from '../../lib/account-slots.ts';
+import { createSessionPool, type PoolLimits, type SessionPool } from '../../postgres/pool/session-pool.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
-import { makeRoomForApi } from '../../quotas/direct-room.ts';
+import { RefusedError, Session } from '../../postgres/wire/session.ts';
+import { StandbyError } from '../../postgres/wire/session-errors.ts';
+import { makeRoomForApi } from '../../quotas/direct/direct-room.ts';
+import { isUserLogin, loginOf, type ProjectLogin, restoreLogin } from '../../servers/databases/provision.ts';
+import { shortenNotifyQueue } from '../../servers/guards/notify-queue.ts';
+import type { Server } from '../../servers/server.ts';
 import { sessionSettings } from './session-settings.ts';
 
 export type ServerSessions = {

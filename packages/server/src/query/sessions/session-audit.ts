@@ -1,6 +1,6 @@
 // Samples sessions that statements share without a reset, and searches them for traces that no plain statement can leave.
 // The check is independent of how a statement was judged plain. Findings are counted; the count must stay 0.
-import { type Session, silent } from '../../postgres/session.ts';
+import { type Session, silent } from '../../postgres/wire/session.ts';
 
 /**
  * The names of unexpected traces, one per row. Sequences are not checked: they are reset before the first statement that

@@ -1,7 +1,7 @@
 // Resets a session between two requests, and switches it between reading and writing.
 import { randomInt } from 'node:crypto';
-import { isUserLogin, type ProjectLogin } from '../../engine/provision.ts';
-import { type Receiver, type Session, silent } from '../../postgres/session.ts';
+import { type Receiver, type Session, silent } from '../../postgres/wire/session.ts';
+import { isUserLogin, type ProjectLogin } from '../../servers/databases/provision.ts';
 import { writeCommands } from '../exchange/commands.ts';
 import type { SessionEffect } from '../statement/statement.ts';
 

@@ -1,8 +1,9 @@
 // The settings of new sessions in projects' databases. They are startup options, because those take precedence over
 // ALTER ROLE … SET, and because RESET and DISCARD restore them.
-import type { ProjectLogin } from '../../engine/provision.ts';
-import type { UserSettings } from '../../engine/user-settings.ts';
-import { startupOptions } from '../../postgres/startup-options.ts';
+
+import { startupOptions } from '../../postgres/wire/startup-options.ts';
+import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { UserSettings } from '../../servers/template/user-settings.ts';
 
 type Settings = Readonly<Record<string, string>>;
 
@@ -13,7 +14,7 @@ const common: Settings = {
   IntervalStyle: 'iso_8601',
   bytea_output: 'hex',
   extra_float_digits: '1',
-  // A warning says that a commit was not replicated (postgres/session.ts). All others are skipped there.
+  // A warning says that a commit was not replicated (postgres/wire/session.ts). All others are skipped there.
   client_min_messages: 'warning',
   standard_conforming_strings: 'on',
   statement_timeout: '0',

@@ -4,9 +4,9 @@
 // the catalog has answered, the reset is done; it is asked again every few seconds. A statement that turns out not to be
 // plain is never trusted again.
 import { LRUCache } from 'lru-cache';
-import { upTo } from '../../cache-size.ts';
-import { RowhouseError } from '../../errors.ts';
-import type { Session } from '../../postgres/session.ts';
+import { RowhouseError } from '../../errors/errors.ts';
+import { upTo } from '../../lib/cache-size.ts';
+import type { Session } from '../../postgres/wire/session.ts';
 import { queryOne } from '../exchange/query-one.ts';
 import { toArrayText } from '../json/array-text.ts';
 import { harmlessFunctions } from '../statement/harmless-functions.ts';

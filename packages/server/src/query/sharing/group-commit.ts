@@ -17,9 +17,10 @@
 //
 // What this rests on: a member is plain, so it leaves nothing in the session but sequence state (statement-profiles.ts); it
 // adds rows only, so members do not depend on each other's order; all of them commit or none does (group-commit.alone.test.ts).
-import type { ProjectLogin } from '../../engine/provision.ts';
-import { errors } from '../../errors.ts';
-import type { Session } from '../../postgres/session.ts';
+
+import { errors } from '../../errors/errors.ts';
+import type { Session } from '../../postgres/wire/session.ts';
+import type { ProjectLogin } from '../../servers/databases/provision.ts';
 import { sizeCheck } from '../admission.ts';
 import type { StatementInput } from '../exchange/answer-writer.ts';
 import { writeCommands } from '../exchange/commands.ts';

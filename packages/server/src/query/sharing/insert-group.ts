@@ -1,9 +1,9 @@
 // One group of inserts (group-commit.ts): a single transaction, which hands each message of PostgreSQL to the member that it
 // belongs to.
-import { errors, RowhouseError } from '../../errors.ts';
-import { newStatement, type PreparedStatement } from '../../postgres/prepared-statements.ts';
-import type { ServerError } from '../../postgres/server-error.ts';
-import { type Receiver, type Session, TooLargeError } from '../../postgres/session.ts';
+import { errors, RowhouseError } from '../../errors/errors.ts';
+import { newStatement, type PreparedStatement } from '../../postgres/wire/prepared-statements.ts';
+import type { ServerError } from '../../postgres/wire/server-error.ts';
+import { type Receiver, type Session, TooLargeError } from '../../postgres/wire/session.ts';
 import { type Measure, strictest } from '../admission.ts';
 import type { Exchange } from '../exchange/exchange.ts';
 import { saysOverLimit } from '../exchange/failures.ts';

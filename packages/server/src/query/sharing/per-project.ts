@@ -1,5 +1,5 @@
 // One value for each project that has statements under way, and a periodic check of all of them.
-import type { ProjectLogin } from '../../engine/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/provision.ts';
 
 export type PerProject<T> = {
   /** The project's value; made if there is none. */

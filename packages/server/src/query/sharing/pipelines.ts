@@ -16,9 +16,9 @@
 // error in one read does not touch the others, because each has a Sync message of its own (pipelines.alone.test.ts,
 // pipeline-waiting.long.alone.test.ts).
 import { availableParallelism } from 'node:os';
-import type { ProjectLogin } from '../../engine/provision.ts';
-import { RowhouseError } from '../../errors.ts';
-import type { Session } from '../../postgres/session.ts';
+import { RowhouseError } from '../../errors/errors.ts';
+import type { Session } from '../../postgres/wire/session.ts';
+import type { ProjectLogin } from '../../servers/databases/provision.ts';
 import type { Exchange } from '../exchange/exchange.ts';
 import { MovedError, StatementFailed, triedToWrite } from '../exchange/failures.ts';
 import type { Reader } from '../exchange/reader.ts';

@@ -1,7 +1,7 @@
 // Shares one worker among accounts and their projects. The account with the fewest jobs at the worker comes first, then the
 // one whose turn was longest ago; of its projects, each that waits is served once before any is served a second time.
 
-import { AccountQueues, AccountTurns } from '../../account-turns.ts';
+import { AccountQueues, AccountTurns } from '../../lib/account-turns.ts';
 
 type Waiting<Job, Result> = {
   job: Job;

@@ -1,9 +1,10 @@
 // Parses statements with PostgreSQL's own parser before anything is sent: three threads for texts of different sizes, a
 // queue that is fair to accounts and projects, and a cache of the results.
 import { Worker } from 'node:worker_threads';
-import { errors } from '../../errors.ts';
-import { openInFlight } from '../../in-flight.ts';
-import { MemoryBudget } from '../../memory-budget.ts';
+import { errors } from '../../errors/errors.ts';
+import { compiledFile } from '../../lib/compiled-file.ts';
+import { openInFlight } from '../../lib/in-flight.ts';
+import { MemoryBudget } from '../../lib/memory-budget.ts';
 import { FairQueue } from './fair-queue.ts';
 import { judgeOversizedText } from './oversized-text.ts';
 import type { Statement, Verdict } from './statement.ts';
@@ -156,7 +157,7 @@ function startThread(): Thread {
 
   const getWorker = (): Worker => {
     if (worker) return worker;
-    const started = new Worker(parserFile(), {
+    const started = new Worker(compiledFile('parser-worker.js', import.meta.url), {
       // The result of a text is garbage at once: a larger young generation would only be filled before it is collected.
       resourceLimits: { stackSizeMb: 8, maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 6 },
     });
@@ -239,14 +240,5 @@ function tooLarge() {
   return errors.statementNotAllowed(
     'A statement of this kind cannot be larger than 1 MB.',
     'Split it into several statements, or pass the values in "params".',
-  );
-}
-
-function parserFile(): URL {
-  // Beside this file once compiled. Tests run the sources, but a thread cannot.
-  const here = import.meta.url;
-  return new URL(
-    here.endsWith('.ts') ? '../../../dist/query/statement/parser-worker.js' : './parser-worker.js',
-    here,
   );
 }

@@ -1,7 +1,7 @@
 // Describes a table, read from PostgreSQL's catalog by one statement, as the project's own role. Every statement
 // compiled from the description contains the table's version, and PostgreSQL refuses it once the version has changed
 // (see migrations/project/0002_tables.sql), so a cached description can never be used stale.
-import { errors, RowhouseError } from '../../errors.ts';
+import { errors, RowhouseError } from '../../errors/errors.ts';
 import { builtInType, integerTypes } from '../../query/json/value-kinds.ts';
 import { allNames, byName, byOid } from './catalog-queries.ts';
 import { nearestName } from './nearest.ts';

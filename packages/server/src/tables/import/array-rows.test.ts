@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { atOnce } from '../../postgres/fair-reads.ts';
+import { atOnce } from '../../lib/fair-reads.ts';
 import { type Column, plainShape, type Table } from '../catalog/catalog.ts';
 import { mayCopy, readArrayRows } from './array-rows.ts';
 

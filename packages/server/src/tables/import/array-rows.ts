@@ -2,11 +2,12 @@
 // body that COPY would treat differently from an insert, or that is not valid, is declined as a whole: then it is parsed and
 // inserted in the ordinary way (write/insert.ts), which also reports what is wrong with it.
 import { isUtf8 } from 'node:buffer';
-import type { Slices } from '../../postgres/fair-reads.ts';
+import type { Slices } from '../../lib/fair-reads.ts';
 import { isJsonObject, parseJsonText } from '../../query/json/json-text.ts';
 import { sliceBytes } from '../../query/json/large-json.ts';
 import type { Column, Table } from '../catalog/catalog.ts';
-import { type ImportColumn, toRow } from './json-lines.ts';
+import { toRow } from './json-lines.ts';
+import type { ImportColumn } from './line-copier.ts';
 import { LineCopier } from './line-copier.ts';
 
 /** A body of rows as it was sent: it is not parsed if its rows can be copied, and json columns store their text. */

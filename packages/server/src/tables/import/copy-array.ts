@@ -1,12 +1,13 @@
 // Inserts the rows of a JSON array with COPY, which takes PostgreSQL a third of the time of an insert from JSON. For requests
 // that want no rows back, into tables on which no code of the project runs: there, COPY does the same as an insert.
-import type { ProjectLogin } from '../../engine/provision.ts';
-import { RowhouseError } from '../../errors.ts';
+
+import { RowhouseError } from '../../errors/errors.ts';
 import { closing, type Growth, ownSize, withHeadroom } from '../../query/admission.ts';
 import type { Reader } from '../../query/exchange/reader.ts';
 import { sqlFailure } from '../../query/exchange/sql-failure.ts';
 import type { QueryDeps } from '../../query/run.ts';
 import { withSession } from '../../query/sessions/exclusive.ts';
+import type { ProjectLogin } from '../../servers/databases/provision.ts';
 import type { Table } from '../catalog/catalog.ts';
 import { guard, id, nameOf } from '../sql/expressions.ts';
 import type { ArrayRows } from './array-rows.ts';

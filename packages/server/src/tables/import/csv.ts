@@ -1,6 +1,6 @@
 // Reads the header line of a CSV body. The rows after it are passed on unread: PostgreSQL's COPY parses them.
 import { isUtf8 } from 'node:buffer';
-import { errors, type RowhouseError } from '../../errors.ts';
+import { errors, type RowhouseError } from '../../errors/errors.ts';
 
 export type Csv = {
   /** The names in the header, unquoted. */

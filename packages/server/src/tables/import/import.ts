@@ -1,8 +1,8 @@
 // Imports a stream of CSV or JSON lines through PostgreSQL's COPY: all rows or none, with only a few pieces of the
 // stream in memory.
-import type { ProjectLogin } from '../../engine/provision.ts';
-import { errors, RowhouseError } from '../../errors.ts';
-import type { ServerError } from '../../postgres/server-error.ts';
+
+import { errors, RowhouseError } from '../../errors/errors.ts';
+import type { ServerError } from '../../postgres/wire/server-error.ts';
 import { closing, ownSize, withHeadroom } from '../../query/admission.ts';
 import type { Command } from '../../query/exchange/commands.ts';
 import { inherit, StatementFailed } from '../../query/exchange/failures.ts';
@@ -10,6 +10,7 @@ import type { Reader } from '../../query/exchange/reader.ts';
 import { sqlFailure } from '../../query/exchange/sql-failure.ts';
 import type { QueryDeps } from '../../query/run.ts';
 import { type ExclusiveSession, withSession } from '../../query/sessions/exclusive.ts';
+import type { ProjectLogin } from '../../servers/databases/provision.ts';
 import {
   alwaysChanging,
   type Column,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type ImportColumn, openJsonLines } from './json-lines.ts';
+import { openJsonLines } from './json-lines.ts';
+import type { ImportColumn } from './line-copier.ts';
 
 async function* inPieces(text: string | Buffer, size = 1_000_000): AsyncGenerator<Buffer, void> {
   const bytes = Buffer.from(text as string);

@@ -1,26 +1,16 @@
 // Converts a JSON-lines body to COPY's text format as it streams: at most one line and the latest piece are in memory.
 // The keys of the first line are the columns; every other line must have the same keys.
-import { errors, RowhouseError } from '../../errors.ts';
-import { atOnce, inTurns } from '../../postgres/fair-reads.ts';
+import { errors, RowhouseError } from '../../errors/errors.ts';
+import { atOnce, inTurns } from '../../lib/fair-reads.ts';
 import { toArrayText, toJsonArrayText } from '../../query/json/array-text.ts';
 import { ExactNumber, isJsonObject, parseJsonText, toJsonText } from '../../query/json/json-text.ts';
 import { isLarge, LargeSyntaxError, parseLargeJson, sliceBytes } from '../../query/json/large-json.ts';
 import { addArray, addJson, addText, TextPieces } from '../../query/json/large-text.ts';
 import { namesOf } from '../../query/json/names.ts';
 import { JsonText, keepJsonTexts } from '../../query/json/sent-json.ts';
-import type { TypeShape } from '../catalog/catalog.ts';
-import { LineCopier } from './line-copier.ts';
+import { type ImportColumn, LineCopier } from './line-copier.ts';
 import { Lines, problemAt } from './lines.ts';
 import { toRecordText } from './record-text.ts';
-
-/** `isArray` with `isJson`: an array of json. `record`: a composite, or an array of composites. */
-export type ImportColumn = Readonly<{
-  name: string;
-  isJson: boolean;
-  isArray: boolean;
-  isInteger?: boolean;
-  record?: TypeShape;
-}>;
 
 export type JsonLines = {
   /** The keys of the first line, in order. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ImportColumn } from './json-lines.ts';
+import type { ImportColumn } from './line-copier.ts';
 import { LineCopier } from './line-copier.ts';
 
 const text = (name: string): ImportColumn => ({ name, isJson: false, isArray: false });

@@ -1,7 +1,16 @@
 // Converts ordinary JSON objects, lines or entries of an array, to COPY's text format byte by byte, without making values of
 // them: five times as fast as JSON.parse and its objects. Ordinary: the keys of the first one in their order, and values that
 // need no decoding. All others are declined and take the slow way (json-lines.ts, array-rows.ts).
-import type { ImportColumn } from './json-lines.ts';
+import type { TypeShape } from '../catalog/catalog.ts';
+
+/** `isArray` with `isJson`: an array of json. `record`: a composite, or an array of composites. */
+export type ImportColumn = Readonly<{
+  name: string;
+  isJson: boolean;
+  isArray: boolean;
+  isInteger?: boolean;
+  record?: TypeShape;
+}>;
 
 const [tab, newline, carriageReturn, space, quote, comma, minus, dot, zero, nine, colon] = [
   9, 10, 13, 32, 34, 44, 45, 46, 48, 57, 58,

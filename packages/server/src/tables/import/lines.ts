@@ -1,6 +1,6 @@
 // The lines of a body that arrives in pieces. At most one line and the latest piece are in memory.
 import { isUtf8 } from 'node:buffer';
-import { errors, type RowhouseError } from '../../errors.ts';
+import { errors, type RowhouseError } from '../../errors/errors.ts';
 
 /** The lines of a body, one after the other. Blank ones are allowed only at the end. */
 export class Lines {

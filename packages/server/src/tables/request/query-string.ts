@@ -1,6 +1,6 @@
 // Parses the query string to decoded pairs, in order. Common parsers ignore what they cannot decode and merge repeated
 // parameters; in a filter, both would change which rows are selected.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 
 export type Pair = Readonly<{ name: string; value: string }>;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RowhouseError } from '../../errors.ts';
+import { RowhouseError } from '../../errors/errors.ts';
 import { readChangeRequest, readPageRequest } from './request.ts';
 
 const read = (query: string) => readPageRequest(query);

@@ -1,6 +1,6 @@
 // Parses the query string of a table endpoint to one typed value. Nothing is corrected or ignored: invalid input is
 // refused, and the error names the parameter and the position in it.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 import { type Condition, hasOperator, readFilter, readGroup, type Tally } from './conditions.ts';
 import { type Order, readOrder } from './order.ts';
 import { type Pair, readPairs } from './query-string.ts';

@@ -1,5 +1,5 @@
 // A scanner over the text of one parameter. Every error names the parameter and the position in it.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 
 export type Scanner = { readonly parameter: string; readonly text: string; at: number };
 

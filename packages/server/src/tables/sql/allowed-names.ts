@@ -1,7 +1,7 @@
 // Names in a request that PostgreSQL looks up in the catalog: types in casts, and text search configurations. A caller
 // who may not see the whole project may use only PostgreSQL's built-in ones; otherwise errors would reveal which names
 // exist.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 import type { Table } from '../catalog/catalog.ts';
 import type { Condition, Test } from '../request/conditions.ts';
 import { shorten } from '../request/scanner.ts';

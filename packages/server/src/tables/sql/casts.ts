@@ -1,6 +1,6 @@
 // The types to which a column in `select` can be cast. Casts to names of catalog objects (such as regclass) and to row
 // types reveal what exists, so this is an allow-list of types that reveal nothing.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 import { baseTypes } from '../../query/json/built-in-types.ts';
 import { plainShape, type Table, type TypeShape } from '../catalog/catalog.ts';
 import { shorten } from '../request/scanner.ts';

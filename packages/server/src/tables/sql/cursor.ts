@@ -1,6 +1,6 @@
 // Cursors: the end of a page as opaque text, with the table, the order and the sort values of the last row. A cursor is
 // not signed, because it can express no more than a filter can; only its structure is validated.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 
 export type Cursor = Readonly<{
   table: string;

@@ -1,6 +1,6 @@
 // Resolves which tables a request embeds, and by which foreign keys. An ambiguous name is refused with a list of the
 // choices: the meaning of a guess would change as soon as another foreign key is added.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 import type { MaySee, Reference, Table, TableName } from '../catalog/catalog.ts';
 import { nearestName } from '../catalog/nearest.ts';
 import { shorten } from '../request/scanner.ts';

@@ -1,7 +1,7 @@
 // Compiles fields and conditions to SQL. All names go through one quoting function, values are parameters, and
 // operators are schema-qualified: the text depends only on the structure of the request, and no object of the project
 // can be picked up by name resolution. PostgreSQL infers the type of each parameter from its column.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Column, Table } from '../catalog/catalog.ts';
 import { nearestName } from '../catalog/nearest.ts';

@@ -1,5 +1,5 @@
 // The output columns of a result: what `select` names, each under a unique name.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 import { type Column, plainShape, type TypeShape } from '../catalog/catalog.ts';
 import { shorten } from '../request/scanner.ts';
 import type { Item } from '../request/select.ts';

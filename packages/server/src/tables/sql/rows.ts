@@ -1,6 +1,6 @@
 // Compiles the rows of a table and the rows embedded in them. Embedded rows are joined after the page was cut, not
 // before: however large the table is, they are looked up only for the rows of the page.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 import { plainShape, type Table, type TypeShape } from '../catalog/catalog.ts';
 import type { Condition } from '../request/conditions.ts';
 import type { Embed, Item } from '../request/select.ts';

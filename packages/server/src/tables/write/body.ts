@@ -1,6 +1,6 @@
 // Reads the rows of a request body and checks each against the table. Nothing is ignored, filled in or truncated.
-import { errors } from '../../errors.ts';
-import type { Slices } from '../../postgres/fair-reads.ts';
+import { errors } from '../../errors/errors.ts';
+import type { Slices } from '../../lib/fair-reads.ts';
 import { isJsonObject } from '../../query/json/json-text.ts';
 import { isLarge, markLarge } from '../../query/json/large-json.ts';
 import { namesOf } from '../../query/json/names.ts';

@@ -1,7 +1,7 @@
 // Rewrites PostgreSQL's errors about writes so that they name the offending value or constraint. Code, status and
 // PostgreSQL's fields stay; only data exceptions (class 22) always become `constraint_violation`, which is 422.
 import type { ErrorCode } from '@rowhouse/api';
-import { RowhouseError } from '../../errors.ts';
+import { RowhouseError } from '../../errors/errors.ts';
 import { inherit, wasRaised } from '../../query/exchange/failures.ts';
 import { ExactNumber } from '../../query/json/json-text.ts';
 import { isLarge } from '../../query/json/large-json.ts';

@@ -1,7 +1,7 @@
 // Compiles rows to the statements that insert them in one transaction. The text depends on the columns, not on the
 // values or their number, so that PostgreSQL can keep it prepared. Each statement contains the table's guard: in WHERE
 // if there is one, otherwise in RETURNING. The planner evaluates it in both, before anything has run.
-import { atOnce, type Slices } from '../../postgres/fair-reads.ts';
+import { atOnce, type Slices } from '../../lib/fair-reads.ts';
 import type { Column, Table } from '../catalog/catalog.ts';
 import type { Item } from '../request/select.ts';
 import { getColumn, guard, id, nameOf } from '../sql/expressions.ts';

@@ -1,6 +1,6 @@
 // What all writing statements share: the check that the table is writable, the RETURNING clause, and the input with
 // which errors are explained.
-import { errors } from '../../errors.ts';
+import { errors } from '../../errors/errors.ts';
 import type { JsonParameter } from '../../query/json/parameters.ts';
 import type { BoundedInsert } from '../../query/statement/bounded-insert.ts';
 import type { Column, Table, TypeShape } from '../catalog/catalog.ts';

@@ -1,6 +1,6 @@
 // Compiles updates and deletes of the rows that a filter selects to one statement. A request without a filter is
 // refused: a missing filter is a mistake and does not mean all rows.
-import { atOnce, type Slices } from '../../postgres/fair-reads.ts';
+import { atOnce, type Slices } from '../../lib/fair-reads.ts';
 import { isLarge, markLarge } from '../../query/json/large-json.ts';
 import { JsonParameter } from '../../query/json/parameters.ts';
 import type { Column, Table } from '../catalog/catalog.ts';

@@ -1,7 +1,7 @@
 // Converts a JSON value to what PostgreSQL reads for a column. A value of a simple type becomes the text of a
 // parameter; arrays and composites are sent as JSON, which PostgreSQL parses itself.
-import { errors } from '../../errors.ts';
-import { atOnce, type Slices } from '../../postgres/fair-reads.ts';
+import { errors } from '../../errors/errors.ts';
+import { atOnce, type Slices } from '../../lib/fair-reads.ts';
 import { toJsonArrayText } from '../../query/json/array-text.ts';
 import { ExactNumber, toJsonText } from '../../query/json/json-text.ts';
 import { isLarge } from '../../query/json/large-json.ts';

@@ -1,0 +1,7 @@
+// PostgreSQL cannot store a NUL character, in no text.
+import { errors } from '../../errors/errors.ts';
+
+export function refuseNul(text: string, path: string): void {
+  if (text.includes('\0'))
+    throw errors.invalidRequest([{ path, problem: 'must not contain a NUL character' }]);
+}

@@ -1,0 +1,315 @@
+// Answers requests in the ordinary form (request-head.ts) on their connection. Node's HTTP parser and its objects for a
+// request and a response cost more than everything else that a small request needs. From the first bytes that are not
+// exactly one such request, the connection belongs to Node's server.
+import { IncomingMessage, type RequestListener, type Server, ServerResponse, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import type { HttpExchange } from '../http-exchange.ts';
+import { type FastPath, maxBodyBytes } from './fast-path.ts';
+import { type RequestHead, readRequestHead } from './request-head.ts';
+
+type Options = {
+  /** The event of a connection that is ready for HTTP. */
+  event: 'connection' | 'secureConnection';
+  fastPath: FastPath;
+  framework: RequestListener;
+  /** How often connections are checked for what is overdue. */
+  checkMs: number;
+};
+
+/** A connection that has not sent a whole request after this time is left to Node, which enforces the time limits. */
+const wholeRequestMs = 1_000;
+/** Connections stay open longer than Keep-Alive announces, so that a request sent just in time is not lost. */
+const keepAliveMarginMs = 1_000;
+/** Up to this size, a response is copied behind its headers. From 12 KB on, two buffers in one write are faster. */
+const oneWriteBytes = 4 * 1024;
+
+export function openFastConnections(server: Server, { event, fastPath, framework, checkMs }: Options): void {
+  const [leaveToNode] = server.listeners(event) as ((socket: Socket) => void)[];
+  if (!leaveToNode) throw new Error(`The server does not listen for ${event}.`);
+  const connections = new Set<FastConnection>();
+  const owner: Owner = {
+    server,
+    answer: (exchange) => {
+      if (!fastPath(exchange)) framework(exchange.request, exchange.response);
+    },
+    leaveToNode: leaveToNode.bind(server),
+    forget: (connection) => connections.delete(connection),
+  };
+  server.removeListener(event, leaveToNode);
+  server.on(event, (socket: Socket) => connections.add(new FastConnection(owner, socket)));
+
+  server.once('listening', () => {
+    const checks = setInterval(() => {
+      const now = performance.now();
+      for (const connection of connections) connection.check(now);
+    }, checkMs).unref();
+    server.once('close', () => clearInterval(checks));
+  });
+
+  // Node closes the connections that it knows.
+  const closeIdle = server.closeIdleConnections.bind(server);
+  const closeAll = server.closeAllConnections.bind(server);
+  server.closeIdleConnections = () => {
+    closeIdle();
+    for (const connection of connections) connection.closeIfIdle();
+  };
+  server.closeAllConnections = () => {
+    closeAll();
+    for (const { socket } of connections) socket.destroy();
+  };
+}
+
+/** What all connections of a server share. */
+type Owner = {
+  readonly server: Server;
+  answer(exchange: FastExchange): void;
+  leaveToNode(socket: Socket): void;
+  forget(connection: FastConnection): void;
+};
+
+class FastConnection {
+  readonly socket: Socket;
+  private readonly owner: Owner;
+  private readonly keepAlive: string;
+  /** The request that is being answered. */
+  private current: FastExchange | null = null;
+  /** The first part of a request, or what came while another one was being answered. */
+  private held: Buffer | null = null;
+  private hasAnswered = false;
+  private usedAt = performance.now();
+
+  constructor(owner: Owner, socket: Socket) {
+    this.owner = owner;
+    this.socket = socket;
+    const seconds = Math.floor(owner.server.keepAliveTimeout / 1000);
+    this.keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${seconds}\r\n\r\n`;
+    socket.on('data', this.receive);
+    socket.on('end', this.hangUp);
+    socket.on('error', destroySocket);
+    socket.on('close', this.forget);
+  }
+
+  get server(): Server {
+    return this.owner.server;
+  }
+
+  /** The last lines of a response's head. A server that is closing asks for no further request. */
+  get headEnd(): string {
+    return this.server.listening ? this.keepAlive : 'Connection: close\r\n\r\n';
+  }
+
+  private readonly receive = (piece: Buffer): void => {
+    const { held, socket } = this;
+    this.held = null;
+    const bytes = held ? Buffer.concat([held, piece]) : piece;
+    if (this.current) {
+      this.held = bytes;
+      // As long as it reads, the socket notices that the caller hangs up.
+      if (bytes.length > maxBodyBytes) socket.pause();
+      return;
+    }
+    const head = readRequestHead(bytes);
+    if (!head || head.bodyBytes > maxBodyBytes) return this.leave(bytes);
+    const missing = head.headBytes + head.bodyBytes - bytes.length;
+    if (missing === 0) {
+      this.current = new FastExchange(this, head, bytes.subarray(head.headBytes));
+      this.owner.answer(this.current);
+    } else if (missing > 0 && !held) {
+      // Many clients send the body by itself.
+      this.held = bytes;
+      this.usedAt = performance.now();
+    } else this.leave(bytes);
+  };
+
+  /** The request is answered. */
+  finish(exchange: FastExchange): void {
+    if (!this.isCurrent(exchange)) return;
+    this.current = null;
+    if (!this.server.listening) {
+      this.socket.destroySoon();
+      return;
+    }
+    this.hasAnswered = true;
+    this.usedAt = performance.now();
+    if (this.held) this.leave(this.held);
+  }
+
+  isCurrent(exchange: FastExchange): boolean {
+    return this.current === exchange && !this.socket.destroyed;
+  }
+
+  check(now: number): void {
+    const unusedMs = now - this.usedAt;
+    if (this.current) return;
+    if (this.held || !this.hasAnswered) {
+      if (unusedMs > wholeRequestMs) this.leave(this.held);
+    } else if (unusedMs > this.server.keepAliveTimeout + keepAliveMarginMs) this.socket.destroy();
+  }
+
+  closeIfIdle(): void {
+    if (!this.current && !this.held && this.socket.writableLength === 0) this.socket.destroy();
+  }
+
+  private leave(bytes: Buffer | null): void {
+    const { socket } = this;
+    this.held = null;
+    this.forget();
+    socket.off('data', this.receive);
+    socket.off('end', this.hangUp);
+    socket.off('error', destroySocket);
+    socket.off('close', this.forget);
+    this.owner.leaveToNode(socket);
+    socket.resume();
+    if (bytes) socket.unshift(bytes);
+  }
+
+  private readonly forget = (): void => this.owner.forget(this);
+
+  private readonly hangUp = (): void => {
+    const { server, socket } = this;
+    const isCut = this.held !== null && this.current === null;
+    // As Node's server reports it.
+    if (!(isCut && server.emit('clientError', endedEarly(), socket))) socket.end();
+  };
+}
+
+class FastExchange implements HttpExchange {
+  private readonly connection: FastConnection;
+  private readonly head: RequestHead;
+  private readonly body: Buffer;
+  private madeRequest: IncomingMessage | null = null;
+  private madeResponse: ServerResponse | null = null;
+  private isSent = false;
+
+  constructor(connection: FastConnection, head: RequestHead, body: Buffer) {
+    this.connection = connection;
+    this.head = head;
+    this.body = body;
+  }
+
+  get method() {
+    return this.head.method;
+  }
+
+  get url() {
+    return this.head.url;
+  }
+
+  get headers() {
+    return this.head.headers;
+  }
+
+  get socket() {
+    return this.connection.socket;
+  }
+
+  get isGone() {
+    return this.socket.destroyed;
+  }
+
+  readBody(use: (body: Buffer) => void): void {
+    use(this.body);
+  }
+
+  send(status: number, head: string[], body: Buffer): void {
+    const { connection, socket } = this;
+    if (this.isSent || !connection.isCurrent(this)) return;
+    this.isSent = true;
+    let text = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
+    for (let at = 0; at < head.length; at += 2) text += `${head[at]}: ${head[at + 1]}\r\n`;
+    text += `Date: ${httpDate()}\r\n${connection.headEnd}`;
+    let hasRoom: boolean;
+    if (body.length <= oneWriteBytes) hasRoom = socket.write(text + body.toString('latin1'), 'latin1');
+    else {
+      socket.cork();
+      socket.write(text, 'latin1');
+      hasRoom = socket.write(body);
+      socket.uncork();
+    }
+    if (hasRoom) return connection.finish(this);
+    // A caller who does not read gets no further responses, and loses the connection.
+    this.limitIdleTime();
+    socket.once('drain', () => this.finish());
+  }
+
+  /** For the framework. */
+  get request(): IncomingMessage {
+    if (this.madeRequest) return this.madeRequest;
+    const { socket, head, body } = this;
+    const request = new IncomingMessage(socket);
+    Object.assign(request, {
+      ...{ method: head.method, url: head.url, headers: head.headers, complete: true },
+      ...{ httpVersion: '1.1', httpVersionMajor: 1, httpVersionMinor: 1 },
+      rawHeaders: Object.entries(head.headers).flat(),
+    });
+    if (body.length > 0) request.push(body);
+    request.push(null);
+    this.madeRequest = request;
+    return request;
+  }
+
+  get response(): ServerResponse {
+    if (this.madeResponse) return this.madeResponse;
+    const { connection, socket, request } = this;
+    const response = new ServerResponse(request);
+    this.madeResponse = response;
+    // A response that comes too late is written nowhere: the connection may have another request by now.
+    if (this.isSent || !connection.isCurrent(this)) return Object.assign(response, { destroyed: true });
+    this.isSent = true;
+    const { listening, keepAliveTimeout } = connection.server;
+    // Internals of Node, here and below, set and read as its server does. The test compares the result.
+    Object.assign(response, { shouldKeepAlive: listening, _keepAliveTimeout: keepAliveTimeout });
+    response.assignSocket(socket);
+    this.limitIdleTime();
+    const drained = () => {
+      if (!response.writableEnded) response.emit('drain');
+    };
+    socket.on('drain', drained);
+    response.once('close', () => {
+      socket.off('drain', drained);
+      if (!response.writableFinished) request.destroy();
+    });
+    response.once('finish', () => {
+      response.detachSocket(socket);
+      process.nextTick(() => {
+        Object.assign(response, { destroyed: true, _closed: true });
+        response.emit('close');
+      });
+      // A header said that the connection closes.
+      if ((response as { _last?: boolean })._last) socket.destroySoon();
+      else this.finish();
+    });
+    return response;
+  }
+
+  private finish(): void {
+    this.socket.setTimeout(0);
+    this.socket.off('timeout', destroySocket);
+    this.connection.finish(this);
+  }
+
+  /** While no data flows, the connection may be idle for as long as one of Node's. */
+  private limitIdleTime(): void {
+    this.socket.setTimeout(this.connection.server.timeout, destroySocket);
+  }
+}
+
+function endedEarly(): Error {
+  return Object.assign(new Error('The body of a request ended early.'), { code: 'HPE_INVALID_EOF_STATE' });
+}
+
+function destroySocket(this: Socket): void {
+  this.destroy();
+}
+
+let dateSecond = 0;
+let dateText = '';
+
+function httpDate(): string {
+  const second = Math.floor(Date.now() / 1000);
+  if (second !== dateSecond) {
+    dateSecond = second;
+    dateText = new Date(second * 1000).toUTCString();
+  }
+  return dateText;
+}

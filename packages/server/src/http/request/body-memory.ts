@@ -1,0 +1,168 @@
+// Request bodies that are read into memory. Their memory is counted per account and for the process, so that a body
+// that exceeds the budget is refused while it arrives, and not when memory has run out.
+import type { ServerResponse } from 'node:http';
+import { finished, type Readable } from 'node:stream';
+import type { FastifyInstance, FastifyRequest, preParsingHookHandler } from 'fastify';
+import { errors } from '../../errors/errors.ts';
+import { MemoryBudget } from '../../lib/memory-budget.ts';
+import { onResponseEnd } from '../response-end.ts';
+
+const mb = 1024 * 1024;
+/** The memory of a body is estimated. One of the largest always fits, and what one account leaves is for the smaller ones of others. */
+const bodyMemory = new MemoryBudget({ perHolder: 200 * mb, total: 260 * mb });
+/** Of a body's bytes: as they came, as text, and on their way to PostgreSQL. */
+const bytesFactor = 3;
+/** For each value in a body. */
+const valueBytes = 50;
+/** Smaller bodies are not counted. */
+const uncounted = 64 * 1024;
+
+/** Only the response shows when a request is over, and content type parsers do not get it. */
+const responses = new WeakMap<FastifyRequest, ServerResponse>();
+
+export const noteResponse: preParsingHookHandler = (request, reply, payload, done) => {
+  responses.set(request, reply.raw);
+  done(null, payload);
+};
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Not in a WeakMap: V8 would keep the request, with its body, until a full garbage collection. null: it is not counted. */
+    bodyMemory: BodyMemory | null;
+  }
+}
+
+/** A caller who hangs up does not end the handler, which may still wait for its turn: until it ends, the body counts. */
+export function countWhileHandled(app: FastifyInstance): void {
+  app.decorateRequest('bodyMemory', null);
+  app.addHook('onRoute', (route) => {
+    const { handler } = route;
+    route.handler = function (request, reply) {
+      const handle = () => handler.call(this, request, reply);
+      return request.bodyMemory?.countDuring(handle) ?? handle();
+    };
+  });
+}
+
+/** The memory of one request. It is held until the response is sent, because the parsed body lives as long. */
+export class BodyMemory {
+  private counted = 0;
+  private isOver = false;
+  private isHandled = false;
+  private readonly request: FastifyRequest;
+  private readonly owner: string;
+
+  constructor(request: FastifyRequest) {
+    this.request = request;
+    this.owner = ownerOf(request);
+  }
+
+  addBytes(bytes: number): void {
+    this.add(bytes * bytesFactor);
+  }
+
+  addValues(count: number): void {
+    this.add(count * valueBytes);
+  }
+
+  async countDuring(handle: () => unknown): Promise<unknown> {
+    if (this.isOver) throw errors.requestTimeout();
+    this.isHandled = true;
+    try {
+      return await handle();
+    } finally {
+      this.isHandled = false;
+      if (this.isOver) this.release();
+    }
+  }
+
+  private add(bytes: number): void {
+    // The caller has disconnected. Memory that is counted now would never be released.
+    if (this.isOver) throw errors.requestTimeout();
+    if (!bodyMemory.take(this.owner, bytes))
+      throw errors.overloaded('The memory for large request bodies is used up.', 1);
+    if (this.counted === 0) this.releaseAtEnd();
+    this.counted += bytes;
+  }
+
+  private releaseAtEnd(): void {
+    const response = responses.get(this.request);
+    if (!response) return;
+    this.request.bodyMemory = this;
+    onResponseEnd(response, () => {
+      this.isOver = true;
+      if (!this.isHandled) this.release();
+    });
+  }
+
+  private release(): void {
+    bodyMemory.take(this.owner, -this.counted);
+    this.counted = 0;
+  }
+}
+
+export function readBody(request: FastifyRequest, payload: Readable, memory: BodyMemory): Promise<Buffer> {
+  const { headers, routeOptions } = request;
+  const { bodyLimit } = routeOptions;
+  const declared = headers['content-length'] === undefined ? null : Number(headers['content-length']);
+  if (declared !== null && declared > bodyLimit)
+    return passOver(payload).then(() => Promise.reject(errors.payloadTooLarge(bodyLimit)));
+  return new Promise((resolve, reject) => {
+    const pieces: Buffer[] = [];
+    let size = 0;
+    let counted = 0;
+    const onData = (piece: Buffer) => {
+      pieces.push(piece);
+      size += piece.length;
+      try {
+        if (size > bodyLimit) throw errors.payloadTooLarge(bodyLimit);
+        if (size > uncounted) {
+          memory.addBytes(size - counted);
+          counted = size;
+        }
+      } catch (error) {
+        fail(error as Error);
+      }
+    };
+    const fail = (error: Error) => {
+      stop();
+      pieces.length = 0;
+      reject(error);
+      // The rest of the body is discarded, so that the client gets to read the response.
+      payload.resume();
+    };
+    const onEnd = () => {
+      stop();
+      resolve(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces));
+    };
+    const stop = () => {
+      payload.off('data', onData);
+      payload.off('end', onEnd);
+      payload.off('error', fail);
+    };
+    payload.on('data', onData);
+    payload.on('end', onEnd);
+    payload.on('error', fail);
+  });
+}
+
+/**
+ * Most clients read only after they have sent everything: they would lose a response that comes earlier and is followed
+ * by the end of the connection. A client that sends for longer than `passOverMs` gets the response anyway.
+ */
+function passOver(payload: Readable): Promise<void> {
+  return new Promise((resolve) => {
+    const late = setTimeout(resolve, passOverMs);
+    finished(payload, { writable: false }, () => {
+      clearTimeout(late);
+      resolve();
+    });
+    payload.resume();
+  });
+}
+const passOverMs = 3_000;
+
+/** The account, so that what its projects send together leaves room for others. */
+function ownerOf({ caller, login }: FastifyRequest): string {
+  return caller?.accountId ?? login?.accountId ?? login?.id ?? '';
+}

@@ -1,0 +1,121 @@
+// Reads JSON bodies strictly: valid UTF-8, valid JSON, no text that PostgreSQL could not store unchanged.
+import { isUtf8 } from 'node:buffer';
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { errors } from '../../errors/errors.ts';
+import { turn } from '../../lib/fair-reads.ts';
+import { ExactNumber, isJsonObject, parseJsonText, readWellFormed } from '../../query/json/json-text.ts';
+import { LargeSyntaxError, parseLargeJson, sliceBytes } from '../../query/json/large-json.ts';
+import type { SentRows } from '../../tables/import/array-rows.ts';
+import { BodyMemory, noteResponse, readBody } from './body-memory.ts';
+
+/** Parses bodies of this content type as JSON. */
+export function takeJson(app: FastifyInstance, contentType: string): void {
+  app.addHook('preParsing', noteResponse);
+  app.addContentTypeParser(contentType, (request, payload, done) => {
+    parseBody(request, payload).then((body) => done(null, body), done);
+  });
+}
+
+async function parseBody(request: FastifyRequest, payload: Readable): Promise<unknown> {
+  const { config } = request.routeOptions;
+  checkEncoding(request.headers);
+  const memory = new BodyMemory(request);
+  const bytes = await readBody(request, payload, memory);
+  const parse = async () =>
+    bytes.length > sliceBytes ? parseLargeBody(bytes, memory, config) : parseJsonBody(bytes, config);
+  return config.takesRows ? ({ bytes, parse } satisfies SentRows) : parse();
+}
+
+/** Like `parseJsonBody`, in slices, so that other requests are served in between. */
+async function parseLargeBody(
+  bytes: Buffer,
+  memory: BodyMemory,
+  { numbers = 'double' }: NumberOptions,
+): Promise<unknown> {
+  const onValues = (more: number) => memory.addValues(more);
+  try {
+    return withPlainFields(await parseLargeJson(bytes, { exact: exactness[numbers], onValues }), numbers);
+  } catch (error) {
+    if (error instanceof LargeSyntaxError) throw errors.invalidJson(await explainAt(bytes, error.offset));
+    throw error;
+  }
+}
+
+/** A compressed body, or one in another character set, would be misread. */
+export function checkEncoding(headers: IncomingHttpHeaders): void {
+  const charset = /charset="?([^";]+)/i.exec(headers['content-type'] ?? '')?.[1] ?? 'utf-8';
+  const packed = headers['content-encoding'];
+  if (!/^utf-?8$/i.test(charset.trim())) throw errors.unsupportedMediaType(headers['content-type']);
+  if (packed !== undefined && packed !== 'identity')
+    throw errors.unsupportedMediaType(`content-encoding ${packed}`);
+}
+
+/**
+ * Which numbers become ExactNumber, for values that go to PostgreSQL. `exact`: those that a double cannot represent.
+ * `rows`: all that JavaScript would write differently. `values`: these too, except in the fields that the service reads
+ * itself, those of the body and of its statements.
+ */
+type NumberOptions = { numbers?: 'double' | 'exact' | 'rows' | 'values' | undefined };
+
+const exactness = { double: null, exact: 'value', rows: 'spelling', values: 'spelling' } as const;
+
+function withPlainFields(body: unknown, numbers: NumberOptions['numbers']): unknown {
+  if (numbers !== 'values' || !isJsonObject(body)) return body;
+  for (const fields of [body, ...(Array.isArray(body.statements) ? body.statements : [])]) {
+    if (!isJsonObject(fields)) continue;
+    for (const name in fields) {
+      const value = fields[name];
+      if (value instanceof ExactNumber && value.isDouble) fields[name] = Number(value.text);
+    }
+  }
+  return body;
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    numbers?: 'double' | 'exact' | 'rows' | 'values';
+    /** The route gets its body as SentRows. */
+    takesRows?: boolean;
+  }
+}
+
+/** undefined for an empty body: the schema decides whether a body is required. */
+export function parseJsonBody(bytes: Buffer, { numbers = 'double' }: NumberOptions = {}): unknown {
+  if (bytes.length === 0) return undefined;
+  if (!isUtf8(bytes)) throw errors.invalidJson('it is not valid UTF-8.');
+  const text = bytes.toString('utf8');
+  try {
+    const exact = exactness[numbers];
+    return exact ? withPlainFields(parseJsonText(text, exact), numbers) : readWellFormed(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) throw errors.invalidJson(explain(error, text));
+    throw error;
+  }
+}
+
+/** Columns count UTF-16 code units, as they do for small bodies. */
+async function explainAt(bytes: Buffer, offset: number | null): Promise<string> {
+  if (offset === null) return unclear;
+  if (offset >= bytes.length) return 'unexpected end of the body.';
+  let [line, column] = [1, 1];
+  for (let at = 0; at < offset; at++) {
+    const byte = bytes[at] as number;
+    if (byte === 10) [line, column] = [line + 1, 1];
+    else if ((byte & 0xc0) !== 0x80) column += byte >= 0xf0 ? 2 : 1;
+    if (at % sliceBytes === 0) await turn();
+  }
+  return `unexpected character at line ${line}, column ${column}.`;
+}
+
+const unclear = 'check its quotes, commas and end.';
+
+/** V8's message quotes the input, which may contain a password. The position is enough. */
+function explain(error: Error, text: string): string {
+  const position = /position (\d+)/.exec(error.message)?.[1];
+  if (position === undefined) return text.trim() === '' ? 'it contains only white space.' : unclear;
+  if (Number(position) >= text.length) return 'unexpected end of the body.';
+  const before = text.slice(0, Number(position)).split('\n');
+  return `unexpected character at line ${before.length}, column ${(before.at(-1) ?? '').length + 1}.`;
+}

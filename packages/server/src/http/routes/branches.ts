@@ -1,0 +1,106 @@
+// Branches over HTTP.
+import {
+  BranchesResponse,
+  CreateBranch,
+  CreatedBranchResponse,
+  ProjectResponse,
+  PromotedResponse,
+} from '@rowhouse/api';
+import type { FastifyInstance } from 'fastify';
+import { listBranches, promoteBranch, resetBranch } from '../../branches/branches.ts';
+import { createBranch } from '../../branches/create.ts';
+import type { Deps } from '../deps.ts';
+import { callerOf } from '../request/caller.ts';
+import { SlugParams } from './projects.ts';
+
+type Params = { slug: string };
+
+/** Waiting for its turn and for running statements, the copy, and the roles of a database with 100,000 objects. */
+const withinMs = 110_000;
+
+export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
+  const tags = ['branches'];
+
+  app.post<{ Params: Params; Body: CreateBranch }>(
+    '/projects/:slug/branches',
+    {
+      config: { action: 'projects.manage', showsSecret: true },
+      schema: {
+        tags,
+        summary: 'Create a branch',
+        description:
+          "Requires an account key. The branch is a new project with a copy of this project's data and users, and with its own key. Requests of the project wait for a moment; direct connections to its database are closed.",
+        params: SlugParams,
+        body: CreateBranch,
+        response: { 201: CreatedBranchResponse },
+      },
+    },
+    async (request, reply): Promise<CreatedBranchResponse> => {
+      request.deadline.allow(withinMs);
+      const { project, apiKey, job } = await createBranch(
+        branches,
+        callerOf(request),
+        request.params.slug,
+        request.body,
+      );
+      reply.status(201).header('location', `${app.prefix}/projects/${project.slug}`);
+      return { ok: true, project, api_key: apiKey, ...(job && { job }) };
+    },
+  );
+
+  app.get<{ Params: Params }>(
+    '/projects/:slug/branches',
+    {
+      config: { action: 'projects.read' },
+      schema: {
+        tags,
+        summary: 'List branches',
+        description: 'Requires an account key. Newest first.',
+        params: SlugParams,
+        response: { 200: BranchesResponse },
+      },
+    },
+    async (request): Promise<BranchesResponse> => ({
+      ok: true,
+      branches: await listBranches(branches, callerOf(request), request.params.slug),
+    }),
+  );
+
+  app.post<{ Params: Params }>(
+    '/projects/:slug/reset',
+    {
+      config: { action: 'projects.manage' },
+      schema: {
+        tags,
+        summary: 'Reset a branch to the present state of its parent',
+        description:
+          "Requires an account key. The branch's own data is dropped. Its slug, keys and limit stay.",
+        params: SlugParams,
+        response: { 200: ProjectResponse },
+      },
+    },
+    async (request): Promise<ProjectResponse> => {
+      request.deadline.allow(withinMs);
+      return { ok: true, project: await resetBranch(branches, callerOf(request), request.params.slug) };
+    },
+  );
+
+  app.post<{ Params: Params }>(
+    '/projects/:slug/promote',
+    {
+      config: { action: 'projects.manage' },
+      schema: {
+        tags,
+        summary: 'Promote a branch',
+        description:
+          "Requires an account key. The parent's slug, keys and connection string then serve the branch's data. The branch gets the parent's old data and is deleted; it can be restored until dropped_after.",
+        params: SlugParams,
+        response: { 200: PromotedResponse },
+      },
+    },
+    async (request): Promise<PromotedResponse> => {
+      request.deadline.allow(withinMs);
+      return { ok: true, ...(await promoteBranch(branches, callerOf(request), request.params.slug)) };
+    },
+  );
+}

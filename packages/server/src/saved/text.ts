@@ -1,7 +1,0 @@
-// PostgreSQL cannot store a NUL character, in no text.
-import { errors } from '../errors.ts';
-
-export function refuseNul(text: string, path: string): void {
-  if (text.includes('\0'))
-    throw errors.invalidRequest([{ path, problem: 'must not contain a NUL character' }]);
-}
