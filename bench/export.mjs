@@ -142,7 +142,7 @@ async function dumpNative({ database }, format) {
   return { ms: performance.now() - started, hash };
 }
 
-/** Of all but the lines that differ between any two dumps: those before the first setting, and one near the end. */
+/** The hash of all lines but those that differ between any two dumps: those before the first setting, and one near the end. */
 async function hashOf(stream) {
   const hash = createHash('sha1');
   const edge = 4096;

@@ -84,7 +84,7 @@ function waitMs(pid) {
   return Number(read(`${pid}/task/${pid}`, 'schedstat').split(' ')[1] ?? 0) / 1e6;
 }
 
-/** Of all cores together. */
+/** The time that the hypervisor took from all cores together. */
 function stolenMs() {
   return Number(readFileSync('/proc/stat', 'utf8').split(/\s+/)[8]) * 10;
 }

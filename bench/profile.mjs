@@ -104,7 +104,7 @@ function readSamples(file) {
   });
 }
 
-/** Of the service and PostgreSQL. */
+/** The sampled stacks of the service and PostgreSQL. */
 function readStacks(file) {
   const text = execFileSync('perf', ['script', '-i', file, '-F', 'comm,ip,sym'], {
     ...{ encoding: 'utf8', maxBuffer: 1e9, stdio: ['ignore', 'pipe', 'ignore'] },

@@ -12,7 +12,7 @@ export function openNetwork(names) {
   const spaceOf = (name) => `rh-${tag}-${name}`;
   const portOf = (name) => `rh${tag}${name}`;
   const hostOf = (name) => `${prefix}.${10 + names.indexOf(name)}`;
-  // Of its own, so that a node can be cut off from etcd and still be reached from here.
+  // etcd has an address of its own, so that a node can be cut off from etcd and still be reached from here.
   const etcdHost = `${prefix}.2`;
   const blackhole = (what, name) => {
     const others = [etcdHost, ...names.filter((each) => each !== name).map(hostOf)];

@@ -30,7 +30,7 @@ export const ConsoleSignIn = Type.Object(
     api_key: Type.Optional(secret),
     email: Type.Optional(Type.String({ maxLength: 508 })),
     password: Type.Optional(password),
-    /** Of the second factor, or a recovery code. */
+    /** The code of the second factor, or a recovery code. */
     code: Type.Optional(Type.String({ maxLength: 100 })),
     passkey: Type.Optional(PasskeyAnswer),
     provider: Type.Optional(Type.Union([ConsoleProviderAnswer, ConsoleProviderProof])),

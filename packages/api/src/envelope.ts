@@ -28,7 +28,7 @@ export function success<const Fields extends Record<string, Type.TSchema>>(field
   return Type.Object({ ok: Type.Literal(true), ...fields }, { additionalProperties: false });
 }
 
-/** Of an end user, or of a person. */
+/** The id and address of an end user, or of a person. */
 export const Identity = Type.Object(
   { id: Type.String(), email: Type.String() },
   { additionalProperties: false },

@@ -8,7 +8,7 @@ export function splitStatements(text: string): Statement[] {
   const statements: Statement[] = [];
   let start = 0;
   let at = 0;
-  /** Of the body of a function in standard SQL: BEGIN ATOMIC and CASE open, END closes. */
+  /** The depth in the body of a function in standard SQL: BEGIN ATOMIC and CASE open, END closes. */
   let depth = 0;
   while (at < text.length) {
     const word = wordAt(text, at);

@@ -161,7 +161,7 @@ function exactTime(iso: string, round: (seconds: number) => number): string {
 type Summary = Pick<ServerBackups, 'restorable' | 'lag_seconds' | 'last_verified_at'> &
   Partial<Pick<ServerBackups, 'name'>>;
 
-/** Of the only server, or of one of several. */
+/** The summary of the only server, or of one of several. */
 function summaryOf(answer: Summary, storage?: string): string {
   const ranges = answer.restorable.flatMap(({ from, to }): [string, string][] => [
     ['restorable from', exactTime(from, Math.ceil)],

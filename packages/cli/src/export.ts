@@ -52,7 +52,7 @@ async function transfer(
     await pipeline(body, counting, target, { end: target !== process.stdout });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    // Of the file or the pipe: the system's own words say it best.
+    // An error of the file or the pipe: the system's own words say it best.
     if (code?.startsWith('E') && !code.startsWith('ERR_') && code !== 'ECONNRESET')
       throw failure('not_written', `The export could not be written: ${message}.`);
     throw failure(

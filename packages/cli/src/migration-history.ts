@@ -11,7 +11,7 @@ export type Applied = { version: string; name: string; checksum: string; applied
 export type MigrateOptions = ApiOptions & { timeout?: number };
 
 const table = 'rowhouse_migrations.applied';
-/** Of the transaction, so a process that dies leaves none behind. Readers do not wait for it. */
+/** The lock belongs to the transaction, so a process that dies leaves none behind. Readers do not wait for it. */
 const lock = { query: `do $$ begin lock table ${table} in share row exclusive mode; end $$` };
 const create = [
   'create schema if not exists rowhouse_migrations',

@@ -17,7 +17,7 @@ type Restored = {
   projects: number;
   last_change_at: string | null;
   detached: Detached[];
-  /** Of a first server that was not embedded, and now is. */
+  /** Set if the first server was not embedded, and now is. */
   embedded: { server: string; reindex: string[] } | null;
   since: Since | null;
 };

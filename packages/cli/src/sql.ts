@@ -19,7 +19,7 @@ type SqlOptions = RunOptions & {
   output: 'table' | 'json' | 'csv' | 'jsonl';
 };
 
-/** Of a table for people. CSV and JSON lines are streamed, and have no limit. */
+/** How many rows a table for people shows. CSV and JSON lines are streamed, and have no limit. */
 const mostRows = 10_000;
 
 export function addSql(program: Command): void {

@@ -140,7 +140,7 @@ describe('the command line with a running service', () => {
     try {
       const file = path.join(folder, 'exported.dump');
       writeFileSync(file, 'an earlier one');
-      // Of another user of the machine, who would read along.
+      // A file of another user of the machine, who would read along.
       const planted = `${file}.part`;
       writeFileSync(planted, 'planted', { mode: 0o666 });
       const { status, out } = run(['projects', 'export', 'exported', '--output', file]);

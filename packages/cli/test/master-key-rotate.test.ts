@@ -26,7 +26,7 @@ const read = (file: string) => readFileSync(file, 'utf8');
 const rotate = (folder: string, env: Record<string, string> = {}) =>
   rowhouse(['master-key', 'rotate', '--yes', '--data', folder], env);
 
-/** Of one project, in every way in which somebody can reach it. */
+/** One project, with every way in which somebody can reach it. */
 async function makeProject(service: Running) {
   const created = await service.call('POST', '/projects', { body: { name: 'Shop', slug: 'shop' } });
   const key: string = created.body.api_key;

@@ -70,7 +70,7 @@ export function openService(options: Options, numbers: Numbers, root: readonly s
   if (!/^[\x21-\x7e]+$/.test(apiKey)) throw misuse('apiKey is malformed.');
   const base = readUrl(url);
   const { maxStalenessMs } = options;
-  /** Of the last change: reads from standbys have to include it. If it is `unknown`, the primary answers. */
+  /** The position of the last change: reads from standbys have to include it. If it is `unknown`, the primary answers. */
   let position = '';
 
   const begin = async (

@@ -27,7 +27,7 @@ it('the admin client creates, finds, changes and deletes users', async () => {
   expect(await users.delete(ada.id)).toMatchObject({ id: ada.id });
   const gone = await failureOf(users.get(ada.id));
   expect(gone).toMatchObject({ code: 'user_not_found' });
-  // Of another entry of the package, and yet the same error.
+  // RowhouseError comes from another entry of the package, and yet it is the same class.
   expect(gone).toBeInstanceOf(RowhouseError);
 });
 

@@ -191,7 +191,7 @@ export async function toWebp(browser: Browser, png: Buffer): Promise<Buffer> {
   }
 }
 
-/** Of a test that failed: what the page looked like. */
+/** Keeps what the page looked like when a test failed. */
 export async function keepScreenshot(page: Page, name: string): Promise<void> {
   const file = path.join(mkdtempSync(path.join(tmpdir(), 'rowhouse-console-')), `${name}.png`);
   await page.screenshot({ path: file });

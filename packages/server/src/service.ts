@@ -252,7 +252,7 @@ export async function openService(options: Options): Promise<Service> {
     ...{ control, servers, jobs, imports, gate: sessions.gate, inTurn: branches.inTurn, onError },
     ...{ ensureCurrent: branches.ensureCurrent, forget: branches.forget, setHome: sessions.homes.set },
   };
-  /** Of restored servers. PostgreSQL itself may be on another machine. */
+  /** The disk on which restored servers run. PostgreSQL itself may be on another machine. */
   const workDisk =
     isExternal && dataFolder !== null
       ? openDiskWatch({ folder: dataFolder, reserveBytes: null, onError })
@@ -270,7 +270,7 @@ export async function openService(options: Options): Promise<Service> {
   const restores = openRestores(restoreDeps);
   if (options.background) await restores.tidy().catch(onError);
   const delivery = openDelivery(options.users.delivery);
-  // Of its own: requests for mail, which anybody can send, must not displace entries of the audit log.
+  // Mail has a queue of its own: requests for mail, which anybody can send, must not displace entries of the audit log.
   const mailLater = openLater(onError);
   const peopleMail = openPeopleMail(delivery, options.consolePage ?? null, mailLater);
   const tell = (name: string, problem: NotBackedUp | null) =>

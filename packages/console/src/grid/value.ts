@@ -2,7 +2,7 @@
 // would lose digits.
 export type ColumnKind = 'text' | 'number' | 'boolean' | 'json' | 'array' | 'other';
 
-/** Of a type as PostgreSQL names it, in short (int8) or long (bigint). */
+/** The kind of a type as PostgreSQL names it, in short (int8) or long (bigint). */
 export function kindOf(type: string): ColumnKind {
   const name = type
     .toLowerCase()

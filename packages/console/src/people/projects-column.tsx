@@ -2,7 +2,7 @@ import { Badge } from '../ui/badge.tsx';
 
 const shown = 5;
 
-/** Of members and invitations: which projects they see. */
+/** The column of members and invitations that shows which projects they see. */
 export const projectsColumn = {
   title: 'Projects',
   cell: ({ projects }: { projects: readonly string[] | null }) => {

@@ -7,7 +7,7 @@ type Result = Pick<QueryResponse, 'columns' | 'types' | 'rows'>;
 export type XKind = 'number' | 'time' | 'order';
 export type ChartData = {
   kind: XKind;
-  /** Of `time`: seconds since 1970. Of `order`: 0, 1, 2, … */
+  /** For `time`, seconds since 1970. For `order`, 0, 1, 2, … */
   x: number[];
   series: (number | null)[][];
   /** The texts of x. */

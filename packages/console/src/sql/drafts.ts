@@ -24,7 +24,7 @@ export function loadTabs(slug: string): Tabs {
   return readTabs(storageKey(slug)) ?? openTab({ open: [], current: '' });
 }
 
-/** Of every project that was opened in this tab of the browser. */
+/** The tabs of every project that was opened in this tab of the browser. */
 export function loadAllTabs(): { slug: string; tabs: Tabs }[] {
   return Object.keys(sessionStorage).flatMap((key) => {
     const tabs = key.startsWith(prefix) ? readTabs(key) : null;
@@ -46,7 +46,7 @@ export function storeTabs(slug: string, tabs: Tabs) {
   sessionStorage.setItem(storageKey(slug), JSON.stringify(tabs));
 }
 
-/** Of a tab that may be gone. */
+/** Changes the stored draft of a tab that may be gone. */
 export function changeStored(slug: string, id: string, change: Partial<Tab>) {
   const tabs = readTabs(storageKey(slug));
   if (tabs) storeTabs(slug, changeTab(tabs, id, change));

@@ -29,7 +29,7 @@ type TableName = Pick<Table, 'schema' | 'name'>;
 
 const column: AlterField = { key: 'column', label: 'Column', kind: 'column' };
 const columns: AlterField = { key: 'columns', label: 'Columns', kind: 'columns' };
-/** Of a field with several columns: a name can contain every character, so the value is JSON. */
+/** The value of a field with several columns. A name can contain every character, so it is JSON. */
 export const readList = (value = '') => (value === '' ? [] : (JSON.parse(value) as string[]));
 const quoteList = (value: string | undefined) => readList(value).map(quoteName).join(', ');
 const constraintName: AlterField = {

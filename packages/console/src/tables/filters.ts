@@ -62,7 +62,7 @@ export function filterParam(filter: Filter): [string, string] {
   return [quote(filter.column), testOf(filter, (value) => value)];
 }
 
-/** Of several conditions: or=(…), in which values are quoted. */
+/** The parameter of several conditions: or=(…), in which values are quoted. */
 export function groupParam(group: FilterGroup): [string, string] {
   const [first] = group;
   if (first && group.length === 1) return filterParam(first);

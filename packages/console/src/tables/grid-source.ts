@@ -67,7 +67,7 @@ export function gridSource(
   };
 }
 
-/** Of a foreign key with several columns, the one that this column refers to. */
+/** The column to which this column refers, also in a foreign key with several columns. */
 const targetOf = ({ columns, target, target_columns }: Reference, column: string) =>
   `${target.name}.${target_columns[columns.indexOf(column)]}`;
 

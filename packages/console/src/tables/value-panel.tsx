@@ -21,7 +21,7 @@ type Props = {
   slug: string;
   table: Table;
   column: GridColumn;
-  /** Of the row that has it. */
+  /** The key of the row that has the value. */
   rowKey: string;
   value: unknown;
   /** null: the value cannot be changed here. Returns the problem if the text does not fit. `seen`: the whole value, if it was read. */

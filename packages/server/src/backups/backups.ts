@@ -26,7 +26,7 @@ export type BackupOptions = {
   location: BackupLocation;
   /** Further servers are not backed up. */
   onlyFirst?: boolean;
-  /** Of the disk of a folder. null: the default, 0: none. */
+  /** The free space that stays on the disk of a folder. null: the default, 0: none. */
   reserveBytes: number | null;
   retentionDays: number;
   /** MB per second. 0: as fast as possible. */
@@ -287,7 +287,7 @@ function lacksSummaries(error: unknown): boolean {
   return ['55000', '42601'].includes((error as { sqlstate?: string }).sqlstate ?? '');
 }
 
-/** Of the segment up to which the slot was told that WAL is stored, or of the one before. */
+/** The segment up to which the slot was told that WAL is stored, or the one before. */
 async function newestStored(
   repository: Repository,
   timeline: number,

@@ -43,7 +43,7 @@ export type FleetBackups = {
 type Deps = {
   control: Control;
   servers: Fleet;
-  /** Of the embedded PostgreSQL. null: the data is elsewhere. */
+  /** The data folder of the embedded PostgreSQL. null: the data is elsewhere. */
   dataFolder: string | null;
   now: () => number;
   onSlotLost: (server: Server) => void;

@@ -13,7 +13,7 @@ type Deps = { backups: FleetBackups; servers: Fleet; now: () => number; tell?: T
 
 export type FleetKeeper = {
   run(ended: AbortSignal): Promise<void>;
-  /** Of the servers that are backed up, by name. */
+  /** The keepers of the servers that are backed up, by the server's name. */
   keepers(): ReadonlyMap<string, BackupKeeper>;
   /** The servers that are not backed up, by name. */
   problems(): ReadonlyMap<string, NotBackedUp>;
@@ -58,7 +58,7 @@ export function openFleetKeeper({ backups, servers, now, tell = () => {} }: Deps
     if (problems.get(server)?.reason !== problem.reason)
       log.warn({ server: server.name, ...problem }, 'a server is not backed up');
     problems.set(server, problem);
-    // Of an earlier start with other settings.
+    // The slot may be from an earlier start with other settings.
     await forgetBackups(server).catch(() => {});
   };
 

@@ -52,7 +52,7 @@ export function openBackupKeeper(
   log: Log,
 ): BackupKeeper {
   const { maintenance, address } = server;
-  /** Of the server, and of its backups. */
+  /** What a log line says about the server and its backups. */
   const which = { server: server.name, place: backups.place };
   const { slot, options } = backups;
   const failures = { wal: 0, backup: 0 };

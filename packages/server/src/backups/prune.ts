@@ -85,7 +85,7 @@ export async function prune(
   if (isBackupRunning) return { ...pruned, unfinished: 0 };
   const whole = new Set([...backups.map(({ id }) => id), ...unreadable]);
   const interrupted = await deleteInterrupted(repository, whole, now, signal);
-  // Of this server only: backups of others may be running.
+  // Only uploads of this server are removed: backups of others may be running.
   const { storage, cluster } = repository;
   const uploads = await storage.removeUnfinished(`${cluster}/`, new Date(now - dayMs), signal);
   return { ...pruned, unfinished: interrupted + uploads };

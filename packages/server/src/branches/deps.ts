@@ -15,7 +15,7 @@ export type FilledBranch = Readonly<{ project: Project; apiKey: string; job: Job
 export type BranchDeps = Readonly<{
   control: Control;
   servers: Servers;
-  /** Of a server. */
+  /** The disk of a server. */
   diskOf: (serverId: number) => DiskWatch;
   gate: Gate;
   inTurn: InTurn;

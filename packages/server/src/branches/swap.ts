@@ -63,7 +63,10 @@ export async function swap(
   await tidy(deps, { kind, otherId }).catch(deps.onError);
 }
 
-/** Of a move that was undone: what is left belongs to the database, and its note to the name, which is about to change. */
+/**
+ * Ends the replication that an undone move left: it belongs to the database, and its note to the name, which is about to
+ * change.
+ */
 async function endLeftReplication(server: Server, id: string): Promise<void> {
   await endReplication(server, id).catch((error) => {
     if (!isState(error, sqlstate.lockNotAvailable)) throw error;

@@ -324,7 +324,7 @@ function watchUsage(control: Control): { of(accountId: string): Promise<Usage> }
       const pending = known.get(accountId);
       const last = await pending?.catch(() => undefined);
       if (last && last.begun < usageRequests && performance.now() - last.measuredAt < usageMs) return last;
-      // Of many simultaneous requests, one measures.
+      // Only one of many simultaneous requests measures.
       const other = known.get(accountId);
       if (other && other !== pending) return other;
       const fresh = measure(accountId);

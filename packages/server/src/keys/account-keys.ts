@@ -55,7 +55,7 @@ export async function issueAccountKey(
   const apiKey = makeKey('rh_acct_');
   const { accountId } = caller;
   const row = await control.transaction(async (transaction) => {
-    // Of several at once, none is counted before the others.
+    // The lock lets simultaneous requests count one after another, so that they stay under the limit together.
     await transaction.query(sql`select from accounts where id = ${accountId} for update`);
     const [count] = await transaction.query<{ live: number }>(sql`
       select count(*)::int as live from keys

@@ -5,7 +5,7 @@ import { errors } from '../errors/errors.ts';
 /** The holder of an account key, or a member of the account who has signed in to the console. */
 export type AccountCaller = Readonly<{
   kind: 'account';
-  /** Of the key, or of the person. */
+  /** The id of the key, or of the person. */
   keyId: string;
   accountId: string;
   role: Role;

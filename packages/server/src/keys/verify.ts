@@ -161,7 +161,7 @@ export type CallerRow = {
   kind: 'account' | 'project' | 'scoped' | 'publishable' | 'operator';
   id: string;
   accountId: string | null;
-  /** Of an account key. */
+  /** The role of an account key. */
   role: Role | null;
   isOperator: boolean | null;
   suspendedBecause: string | null;
@@ -177,7 +177,7 @@ export type CallerRow = {
   expiresAt: number | null;
 };
 
-/** Of `keys`, left join `projects`, left join `accounts`. */
+/** Columns of `keys`, left join `projects`, left join `accounts`. */
 export const callerColumns = sql`
   keys.kind, keys.id, keys.account_id as "accountId", keys.role, accounts.is_operator as "isOperator",
   accounts.suspended_because as "suspendedBecause", accounts.max_requests_per_second as "maxPerSecond", keys.project_id as "projectId",

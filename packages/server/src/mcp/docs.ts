@@ -28,7 +28,7 @@ export async function searchDocs(query: string): Promise<readonly Section[]> {
 /** A word in the heading counts more than in the text, and a rare repetition hardly more than one occurrence. */
 export function search({ sections, lengths, words }: Index, query: string): readonly Section[] {
   const wanted = [...new Set(wordsOf(query))].slice(0, maxWords);
-  // Of two sections with the same words, the shorter one is about them.
+  // If two sections have the same words, the shorter one is about them.
   const scores = lengths.map((length) => -2 * wanted.length - Math.log2(1 + length) / 10);
   for (const beginning of wanted) {
     for (const [at, { times, isInHeading }] of placesOf(words, beginning))
@@ -42,7 +42,7 @@ export function search({ sections, lengths, words }: Index, query: string): read
     .map(({ section }) => section);
 }
 
-/** Of all words that begin like this one. */
+/** The places of all words that begin like this one. */
 function placesOf(words: Index['words'], beginning: string): Places {
   const all: Places = new Map();
   for (const [word, found] of words) {

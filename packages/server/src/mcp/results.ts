@@ -7,7 +7,7 @@ export type ToolResult = { content: [{ type: 'text'; text: string }]; isError?: 
 /** More would fill the memory of the agent. */
 export const maxResultChars = 200_000;
 
-/** Of a response. A description of many tables is longer than what the agent gets of it. */
+/** The size of a response. A description of many tables is longer than what the agent gets of it. */
 export const maxAnswerBytes = 4 * 1024 * 1024;
 
 /** null: it has more than `maxAnswerBytes`. The stream is closed then. */

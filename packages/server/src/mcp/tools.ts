@@ -219,7 +219,7 @@ export const tools: readonly Tool[] = [
   }),
 ];
 
-/** Of the tools that send a request to the API. */
+/** The names of the tools that send a request to the API. */
 export const toolNames: ReadonlySet<string> = new Set(tools.map(({ name }) => name));
 
 /** What the agent sent cannot be a request. The message says what to send instead. */

@@ -28,7 +28,7 @@ export type CopyOptions = {
   limitMb: number;
   from: Server;
   to: Server;
-  /** Of the dump role, with the name that the database has while it is closed. */
+  /** The address for the dump role, with the name that the database has while it is closed. */
   source: Address;
   spool: (limitMb: number, pieces: AsyncIterable<Uint8Array>) => Promise<Spool>;
   signal: AbortSignal;

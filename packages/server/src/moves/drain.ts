@@ -14,7 +14,7 @@ const atOnce = 2;
 const [lookMs, waitMs] = [250, 1_000];
 /** For this long the control database may not answer, such as during a failover. */
 const awayMs = 60_000;
-/** Of those that could not be moved, in the result. */
+/** How many of the projects that could not be moved the result lists. */
 const maxListed = 100;
 
 export async function startDrain(

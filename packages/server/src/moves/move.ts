@@ -73,7 +73,7 @@ export async function startMove(
   return startMoveOf(deps, await getProjectRow(deps.control, caller, slug), input);
 }
 
-/** Of any account: for an operator who drains a server. */
+/** Moves a project of any account: for an operator who drains a server. */
 export async function startMoveOf(
   deps: MoveDeps,
   project: ProjectRow,

@@ -60,7 +60,10 @@ const [onlineMs, dumpMs, msPerMb] = [400, 500, 100];
 /** Large objects, unlogged tables and materialized views. Estimated as for a dump. */
 const expectRest = (bytes: number) => (bytes > 0 ? dumpMs + (bytes / 1024 / 1024) * msPerMb : 0);
 
-/** Of a suspended account, nobody waits. But other projects of the server wait for their turn, and give up after ten minutes. */
+/**
+ * The longest pause of a project whose account is suspended. Nobody waits for it, but other projects of the server wait for
+ * their turn, and give up after ten minutes.
+ */
 const closedPauseMs = 5 * 60_000;
 
 /** `isClosed`: its account is suspended. */

@@ -23,7 +23,7 @@ export type Rest = Readonly<{
   unlogged: readonly string[];
   views: readonly string[];
   hasLargeObjects: boolean;
-  /** Of all these. */
+  /** The size of unlogged tables, materialized views and large objects together. */
   bytes: number;
 }>;
 

@@ -1,14 +1,14 @@
 // The requests with which pages like /docs fill their forms: a project "my-shop" with a table teas (id, name, price) and a user
 // ada@example.com. A test sends each of them to a live service.
 
-/** Of path parameters. Ids are made by the service. */
+/** Examples of path parameters. Ids are made by the service. */
 export const pathExamples: Readonly<Record<string, string>> = {
   slug: 'my-shop',
   table: 'teas',
   name: 'before the migration',
 };
 
-/** Of operations on a branch. */
+/** The slugs of operations on a branch. */
 export const slugExamples: Readonly<Record<string, string>> = {
   resetBranch: 'preview',
   promoteBranch: 'preview',
@@ -16,7 +16,7 @@ export const slugExamples: Readonly<Record<string, string>> = {
 
 const ada = { email: 'ada@example.com', password: 'correct horse' };
 
-/** Of JSON bodies, by the operation. */
+/** Examples of JSON bodies, by the operation. */
 export const bodyExamples: Readonly<Record<string, object>> = {
   createAccount: { name: 'Acme', max_projects: 10 },
   changeAccount: { max_projects: 20 },

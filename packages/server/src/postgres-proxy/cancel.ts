@@ -10,7 +10,10 @@ import { openRate } from './limits.ts';
 
 export type CancelKey = Readonly<{ pid: number; secret: Buffer }>;
 
-/** Of requests with an unknown key, in each second. At 50, the secret of one session is guessed once in 2.7 years. */
+/**
+ * How many requests with an unknown key are looked at in each second. At 50, the secret of one session is guessed once in 2.7
+ * years.
+ */
 const unknownLimit = { total: 50, perAddress: 10 };
 const answerMs = 5_000;
 

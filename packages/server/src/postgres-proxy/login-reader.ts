@@ -43,7 +43,7 @@ export function openLoginReader(events: LoginEvents): (bytes: Buffer) => void {
   };
 
   return (bytes) => {
-    // Of a message that began earlier, as long as no other one begins.
+    // -1 stands for a message that began in an earlier piece.
     begin = -1;
     for (let at = 0; at < bytes.length && !isReady; ) {
       if (head.length < 5) {

@@ -42,7 +42,7 @@ async function callApi({ method, path, body }: ApiRequest, signal: AbortSignal):
 async function read({ status, headers, body }: Response): Promise<Answer> {
   if (!headers.get('content-type')?.includes('json'))
     return failure('not_rowhouse', `The server at ${base} is not Rowhouse (HTTP ${status}).`, changeUrl);
-  // Of a response that is too large, the connection is closed, and the service cancels the statement.
+  // If the response is too large, the connection is closed, and the service cancels the statement.
   const text = body ? await readAtMost(body) : '';
   return text === null ? null : { status, text };
 }

@@ -5,7 +5,7 @@ import { sql } from '../postgres/sql.ts';
 import { fence, unfence } from '../servers/databases/provision.ts';
 import type { Server } from '../servers/server.ts';
 
-/** Of `projects`: whether its database must be closed. */
+/** Whether the database of a row of `projects` must be closed. */
 export const isClosed = sql`
   (projects.deleted_at is not null
    or exists (select from accounts where accounts.id = projects.account_id and (accounts.suspended_at is not null or accounts.deleted_at is not null)))`;

@@ -19,7 +19,7 @@ export type DistrustedTables = {
 type Deps = {
   control: Control;
   servers: Servers;
-  /** Of this process's own sessions in the project. */
+  /** The backends of this process's own sessions in the project. */
   pidsOf: (projectId: string, serverId: number) => readonly number[];
 };
 

@@ -46,7 +46,7 @@ export function toMb(bytes: number): number {
 
 export type StorageTotals = { bytes: number; full: number; ratio: number };
 
-/** Of all projects together. `ratio`: the largest used share of a limit. */
+/** The storage of all projects together. `ratio`: the largest used share of a limit. */
 export async function readStorageTotals(control: Control): Promise<StorageTotals> {
   const [totals] = await control.query<StorageTotals>(sql`
     select coalesce(sum(bytes), 0)::float8 as bytes, count(*) filter (where is_full)::int as full,

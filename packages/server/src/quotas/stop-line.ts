@@ -7,7 +7,7 @@ export const unframedMargin = 32 * mb;
 /** A statement that will be refused may go this far over, so that the size check before the commit decides, not the timer. */
 export const overshoot = 2 * mb;
 
-/** Of an admission (headroom.ts), in bytes. */
+/** The lines of an admission (headroom.ts), in bytes. */
 type Lines = Readonly<{ base: number; limit: number; cap: number; ceiling: number }>;
 
 /**

@@ -15,7 +15,7 @@ export type Finding = { missing: string; risk: string; remedy: string };
 
 export const oldestMajor = 16;
 
-/** Of a login, if there are several hosts: the next one is tried then. */
+/** How long a login may take if there are several hosts: the next one is tried then. */
 const hostMs = 2_000;
 
 export function parseDatabaseUrl(text: string): Address {

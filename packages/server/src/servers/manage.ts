@@ -52,7 +52,7 @@ export async function listServers(
 /** Servers that hang must not hold up the list of the others. */
 const connectionsMs = 2_000;
 
-/** Of all databases, and by programs of others. Parallel workers count against another limit. */
+/** The connections to all databases, those by programs of others included. Parallel workers count against another limit. */
 async function readConnections({ server, isAnswering }: Member): Promise<ListedServer['connections']> {
   if (!server || !isAnswering) return null;
   const asked = server.maintenance.query<{ used: number; limit: number }>(

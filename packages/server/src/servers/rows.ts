@@ -164,7 +164,7 @@ export async function noteFirst(
     where id = ${id} and (hosts, system_identifier) is distinct from (${[...hosts]}::text[], ${systemIdentifier})`);
 }
 
-/** Of a server that an earlier version has added. */
+/** Notes the identifier of a server that an earlier version has added. */
 export async function noteIdentifier(
   control: Queryable,
   id: number,

@@ -32,7 +32,7 @@ export type TableCache = {
   forgetAll(): void;
 };
 
-/** Of one project and one role: end users have other privileges on a table than the project itself. */
+/** The tables of one project as one role sees them: end users have other privileges on a table than the project itself. */
 export type CachedTables = Readonly<{
   byName: LRUCache<string, Table>;
   byOid: LRUCache<number, Table>;

@@ -12,7 +12,7 @@ const quietMs = 6.5 * 60_000;
 
 /** Ten times the share of a core that is aimed at. */
 const maxShare = 0.1;
-/** Of the service alone: about twenty a second when this was written. */
+/** How often the service alone wakes up in a second: about twenty times when this was written. */
 const maxWakeUps = 60;
 const watchedMs = 30_000;
 
@@ -50,7 +50,7 @@ it('a service that nobody uses commits nothing, and takes hardly any processor t
   expect(((wakeUps(pid) - wakeUpsBefore) / watchedMs) * 1_000).toBeLessThan(maxWakeUps);
 });
 
-/** Of each of these processes and their children, in ticks of 10 ms. */
+/** The processor time of each of these processes and their children, in ticks of 10 ms. */
 function cpuMs(...parents: number[]): Map<number, number> {
   const children = parents.flatMap((pid) =>
     readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number),
@@ -69,7 +69,7 @@ function cpuMs(...parents: number[]): Map<number, number> {
   return found;
 }
 
-/** Of the main thread. */
+/** How often the main thread woke up. */
 function wakeUps(pid: number): number {
   const status = readFileSync(`/proc/${pid}/task/${pid}/status`, 'utf8');
   return Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1]);

@@ -30,7 +30,7 @@ const failing = async (rowhouse: TestService) => {
 const alarms = ({ log }: TestService) =>
   log.map((line) => JSON.parse(line)).filter(({ msg }) => /DRILL FAILED/.test(msg));
 
-/** Of PostgreSQL, in the folders of restores. */
+/** PostgreSQL's processes in the folders of restores. */
 function processesIn(folder: string): number[] {
   const place = realpathSync(folder);
   return readdirSync('/proc')

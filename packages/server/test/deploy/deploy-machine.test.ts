@@ -40,7 +40,7 @@ const fill = (values: Record<string, string>) =>
       value.replace(/\$\{(\w+):\?[^}]*\}/g, (_, variable: string) => filledIn[variable] ?? ''),
     ]),
   );
-/** Of the image. */
+/** The settings that the image sets. */
 const given = Object.fromEntries(
   [...dockerfile.matchAll(/\b(ROWHOUSE_\w+)=(\S+)/g)].map(([, name = '', value]) => [name, value]),
 );

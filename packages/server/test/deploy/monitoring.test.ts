@@ -21,7 +21,7 @@ const read = (file: string) => readFileSync(path.join(folder, file), 'utf8');
 const rules = (parse(read('alerts.yml')) as Rules).groups.flatMap((group) => group.rules);
 const dashboard = JSON.parse(read('dashboard.json')) as Dashboard;
 
-/** Of Prometheus itself. */
+/** Metrics of Prometheus itself. */
 const others = ['up'];
 const namesIn = (expression: string) =>
   expression

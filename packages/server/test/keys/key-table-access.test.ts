@@ -142,7 +142,7 @@ describe('answers to a key for some tables name no other table', () => {
       const whole = await call(all, method, rest, given);
       expect([whole.status, whole.body.error.code]).toEqual([answer.status, answer.body.error.code]);
     }
-    // Of tables that it sees, it is told as much as any.
+    // The key hears as much as any about tables that it sees.
     const own = await call(some, 'POST', 'tables/notes', { body: { id: 1, staff_id: 77 } });
     expect(own.body.error.message).toContain('"staff"');
   });

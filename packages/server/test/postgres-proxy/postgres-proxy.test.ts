@@ -245,7 +245,7 @@ describe('a statement through the PostgreSQL proxy', () => {
       last = proxy.counts.bytes.sent;
       return isStill;
     });
-    // Of 100 MB, only the buffers of the kernel at both ends and 128 kB in the process are filled.
+    // Only the buffers of the kernel at both ends and 128 kB in the process are filled, of 100 MB.
     expect(proxy.counts.bytes.sent).toBeLessThan(20 * 1024 * 1024);
     stream.resume();
     expect((await result).rowCount).toBe(rows);

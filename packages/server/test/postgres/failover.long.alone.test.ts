@@ -124,7 +124,7 @@ test('a primary that was replaced but runs on gets no writes, and a revocation r
     where rolname in ('watcher', 'rewinder', 'latecomer', 'copier', ${`p_${ledger.id}`})
       and has_database_privilege(oid, 'postgres', 'connect')`;
   expect(await ask(old, access)).toEqual({ roles: ['rewinder', 'watcher'] });
-  // Of those that are made later, only the ones that standbys need are let in.
+  // Only those later roles that standbys need are let in.
   await asAdmin(async (admin) => {
     await admin.change(sql`create role latecomer login`);
     await admin.change(sql`create role copier login replication`);

@@ -7,7 +7,7 @@ type Value = (random: Random) => string;
 type Kind = Readonly<{
   type: string;
   value: Value;
-  /** Of a size that depends on its value. */
+  /** Its size depends on its value. */
   isLong?: true;
   /** It can be in a B-tree. */
   isKey?: true;

@@ -212,7 +212,7 @@ describe('a flood of another project ends no listener', () => {
     const project = await rowhouse.project('Holder');
     const { isOver, finish } = await hold(project);
     const third = await rowhouse.project('Third');
-    // Of the neighbour's database, and of one that does nothing else.
+    // What sessions hear in the neighbour's database, and in one that does nothing else.
     const heard = new Map<string, string[]>();
     const listeners = await Promise.all(
       [neighbour, third, neighbour].map(async (other, index) => {

@@ -16,7 +16,7 @@ import { until } from '../support/helpers.ts';
 const restartAfterMs = 200;
 const announcement = expect.stringContaining('PostgreSQL restarts now');
 
-/** Of a role that is named like a project's: only such sessions are ended for good. Returns its process id. */
+/** A session of a role that is named like a project's: only such sessions are ended for good. Returns its process id. */
 async function openSession({ address }: Embedded, database: Database): Promise<number> {
   const [user, password] = ['p_one', 'secret'];
   await database.query(sql`create role ${sql.id(user)} login password ${sql.literal(password)}`);

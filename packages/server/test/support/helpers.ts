@@ -22,7 +22,7 @@ import { openService, type Service } from '../../src/service.ts';
 import type { ExportLimits } from '../../src/transfer/export/export.ts';
 import type { ImportOptions } from '../../src/transfer/import/import.ts';
 
-/** Of one installation: an account may keep only a few uploads. */
+/** The imports folder of one installation: an account may keep only a few uploads. */
 const importsFolderOf = (controlDatabase: string) => path.join(tmpdir(), `${controlDatabase}_imports`);
 
 export const api = '/api/dbaas/v2';

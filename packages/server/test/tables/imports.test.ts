@@ -88,7 +88,7 @@ const json = (depth: number): string =>
         () => json(0),
       )();
 const array = (of: () => string) => `[${many(() => pick('null', of(), of()), 4)}]`;
-/** Of two dimensions and no element missing. */
+/** An array of two dimensions with no element missing. */
 const grid = (of: () => string) => {
   const width = 1 + Math.floor(Math.random() * 3);
   const row = () => `[${Array.from({ length: width }, of)}]`;

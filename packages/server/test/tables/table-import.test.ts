@@ -750,7 +750,7 @@ describe('an import of 100,000 rows and more', () => {
     await new Promise((resolve) => setTimeout(resolve, 500));
     atHalf = pieces;
     expect(await running).toBe(200_000);
-    // Of 70 KB each: what is held here, in the kernel (over TCP that is several megabytes) and in PostgreSQL.
+    // A piece is 70 KB: pieces are held here, in the kernel (over TCP that is several megabytes) and in PostgreSQL.
     expect(atHalf).toBeLessThan(90);
     expect(pieces).toBe(200);
   });

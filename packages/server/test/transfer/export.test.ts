@@ -87,7 +87,7 @@ describe('an export', () => {
         encoding: 'utf8',
         env: environment(),
       });
-      // Of the service's own: the functions of these event triggers are not in the dump.
+      // Errors about the service's own event triggers are expected: their functions are not in the dump.
       const problems = restored.stderr.split('\n').filter((line) => line.includes('ERROR'));
       expect(problems.filter((line) => !/schema "rowhouse" does not exist|event trigger/.test(line))).toEqual(
         [],

@@ -8,7 +8,7 @@ import type { Servers } from '../../servers/server.ts';
 
 type Deps = { control: Control; servers: Servers; logins: Logins };
 
-/** Of all servers together. */
+/** How many projects are closed at once, on all servers together. */
 const atOnce = 4;
 
 export async function projectsOf(control: Control, accountId: string): Promise<string[]> {

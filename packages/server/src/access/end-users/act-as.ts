@@ -21,7 +21,7 @@ const maxSeconds = 900;
 const keepDays = 90;
 /** More than people need; the record stays readable. */
 const maxPerMinute = 60;
-/** Of a project: the oldest that have expired are forgotten. */
+/** How many records a project keeps. The oldest that have expired are forgotten. */
 const maxRecords = 10_000;
 
 export async function actAs(
@@ -158,7 +158,7 @@ async function end(control: Control, projectId: string, id: string): Promise<boo
   return rows.length > 0;
 }
 
-/** Of the user's sessions: those that somebody else opened to act as the user. */
+/** The ids of the tokens with which somebody else acts as the user. */
 export async function listActingIds(control: Control, projectId: string, userId: string): Promise<string[]> {
   const rows = await control.query<{ id: string }>(sql`
     select id from acting_tokens

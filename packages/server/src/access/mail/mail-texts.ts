@@ -23,7 +23,7 @@ export type PersonMessage = Readonly<{
     | 'member_backups_stored';
   /** The person who causes it, and whose messages must leave capacity for others. Left out: nobody signed in. */
   sentBy?: string;
-  /** Of an invitation. */
+  /** The account to which an invitation invites. */
   account: { id: string; name: string } | null;
   email: string;
   /** With a code that works once. */

@@ -272,7 +272,7 @@ export function openHashing({
 const ofAccount = ({ accountId }: Entry) => accountId;
 const ofProject = ({ projectId }: Entry) => projectId;
 
-/** Of whoever holds at least two more than `own`. null: nobody does. */
+/** The newest entry of whoever holds at least two more than `own`. null: nobody does. */
 function newestOfLargest(
   entries: Iterable<Entry>,
   holderOf: (entry: Entry) => string,

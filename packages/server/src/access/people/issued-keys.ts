@@ -59,7 +59,10 @@ function findIssued(queryable: Queryable, accountId: string, personId: string): 
     order by keys.created_at, keys.id`);
 }
 
-/** Of the projects that the caller sees. Publishable keys are public, and a deleted project has no key that works. */
+/**
+ * How many keys of the projects that the caller sees have no known issuer. Publishable keys are public, and a deleted project
+ * has no key that works.
+ */
 async function countUnknown(queryable: Queryable, { accountId, projects }: AccountCaller): Promise<number> {
   const [row] = await queryable.query<{ count: number }>(sql`
     select count(*)::int as count from keys left join projects on projects.id = keys.project_id

@@ -9,7 +9,7 @@ type Notice = Exclude<PersonMessage['kind'], 'member_invitation' | 'member_recov
 export type PeopleMail = {
   /** False: no mail server is configured, or nobody knows the address of the console. */
   readonly isConfigured: boolean;
-  /** Of the console, with the code behind the #, which no server gets to see. */
+  /** The address in the console, with the code behind the #, which no server gets to see. */
   link(kind: LinkKind, code: string): string;
   send(message: PersonMessage): Promise<void>;
   /** After the response. null: nothing is sent. */

@@ -189,7 +189,7 @@ function refuseTooMany(count: number): void {
     throw errors.conflict(`You have ${maxPasskeys} passkeys, which is the limit.`, 'Remove one of them.');
 }
 
-/** Of an answer that was verified. */
+/** The challenge that an answer names. The answer was verified before. */
 function challengeOf({ response }: PasskeyAnswer): string {
   return JSON.parse(Buffer.from(response.clientDataJSON, 'base64url').toString()).challenge;
 }

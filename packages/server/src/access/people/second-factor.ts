@@ -81,7 +81,7 @@ export async function requireOwnFactor(
   if (unproved.length > 0) throw errors.factorUnproved();
 }
 
-/** Of a row of people. */
+/** Whether a row of people has a second factor. */
 export const hasFactor = sql`(
   people.totp_confirmed_at is not null or exists (select from passkeys where passkeys.person_id = people.id))`;
 
@@ -157,7 +157,7 @@ async function storeRecoveryCodes(transaction: Queryable, personId: string, code
 
 type Found = { sealed: Buffer | null; isConfirmed: boolean; lastStep: number };
 
-/** Of two requests with one code, the second waits here, and finds the step used. */
+/** Locks the person's row: the second of two requests with one code waits here, and finds the step used. */
 async function lock(transaction: Queryable, personId: string): Promise<Found | null> {
   const [row] = await transaction.query<Found>(sql`
     select totp_sealed as sealed, totp_confirmed_at is not null as "isConfirmed", totp_last_step::float8 as "lastStep"

@@ -16,7 +16,7 @@ import { hashSecret, newSecret } from './secrets.ts';
 export const idleMs = 2 * 60 * 60_000;
 export const longestMs = 12 * 60 * 60_000;
 export const confirmedMs = 5 * 60_000;
-/** Of one key. A further sign-in ends the one that was not used for the longest time. */
+/** How many sessions one key may have. A further sign-in ends the one that was not used for the longest time. */
 export const maxSessions = 50;
 /** How exact the time of the last request is. */
 const seenMs = 60_000;
@@ -26,7 +26,7 @@ export type ConsoleSession = Readonly<{
   id: string;
   caller: Caller;
   account: { id: string; name: string };
-  /** Of a person's session: only the own profile and other accounts can be used. */
+  /** Why the account is suspended. A person's session then reaches only the own profile and other accounts. */
   suspendedBecause: string | null;
   /** The account requires a second factor, and the person has proved none: only the own profile can be used. */
   lacksSecondFactor: boolean;

@@ -139,7 +139,7 @@ export function openDrills(
 
   /** `startedAt`: after a first start there is nothing to restore yet, and the first night is soon enough. */
   const look = async (server: Server, startedAt: number, ended: AbortSignal): Promise<void> => {
-    // Of failed drills too: one that fails for all projects must not be tried with each of them at once.
+    // Failed drills count too: one that fails for all projects must not be tried with each of them at once.
     const last = Math.max(
       (await timeOf('drill_tried_at', server)) ?? 0,
       (await timeOf('drilled_at', server)) ?? 0,

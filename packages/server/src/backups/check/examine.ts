@@ -70,7 +70,7 @@ function describeDrill(last: string | null, of: string): Finding {
 
 type LastDrill = { server: string; last: string | null };
 
-/** Of the servers with projects. The first one has no address. */
+/** The last drill of each server with projects. The first server has no address. */
 async function lastDrills(
   address: Address,
   controlDatabase: string,

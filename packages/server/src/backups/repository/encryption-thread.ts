@@ -7,7 +7,7 @@ import { type BackupKey, DecryptionError } from './encryption.ts';
 export type EncryptionJob = {
   id: number;
   kind: 'encrypt' | 'decrypt';
-  /** Of the result of decrypting. */
+  /** The largest result of decrypting. */
   maxBytes: number;
   key: Uint8Array;
   keyId: Uint8Array;

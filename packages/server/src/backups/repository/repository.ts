@@ -25,7 +25,10 @@ export type BackupDescription = {
   postgres: string;
   /** Not in backups by earlier versions. */
   superuser?: string;
-  /** Of a server that is not embedded, what a restore keeps of its configuration. null: the embedded one, which is kept as it is. */
+  /**
+   * What a restore keeps of the configuration of a server that is not embedded. null: the embedded one, whose configuration is
+   * kept whole.
+   */
   configuration?: Readonly<Record<string, string>> | null;
   segment_bytes: number;
   start_lsn: string;

@@ -40,7 +40,7 @@ export type AccessChanges = {
   projects_deleted: { slug: string; name: string; command: string }[];
   /** They were created since, and do not exist any more. */
   projects_lost: { slug: string; name: string; created_at: string }[];
-  /** Of projects that exist. */
+  /** Keys of projects that exist, created since the restored time. */
   keys_lost: { project: string | null; kind: AccessKey['kind']; name: string; start: string }[];
 };
 

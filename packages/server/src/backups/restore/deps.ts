@@ -11,13 +11,13 @@ import type { FleetBackups } from '../fleet-backups.ts';
 export type RestoreDeps = {
   control: Control;
   servers: Fleet;
-  /** Of the folder below. */
+  /** The disk of the folder below. */
   disk: DiskWatch;
   jobs: Jobs;
   imports: Imports;
   /** null: they are off. */
   backups: FleetBackups | null;
-  /** Of the service: restored servers run in it. null: there is none. */
+  /** The data folder of the service, in which restored servers run. null: there is none. */
   dataFolder: string | null;
   /** Whether the first server is the embedded one. */
   isEmbedded: boolean;

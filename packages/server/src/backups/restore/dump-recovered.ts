@@ -22,7 +22,7 @@ export async function* dumpRecovered(
   { address, database }: RecoveryServer,
   { of, id, findNative, signal }: Options,
 ): AsyncGenerator<Uint8Array> {
-  // Of a project that was deleted by then, the database is closed.
+  // The database is closed if the project was deleted by then.
   await database.change(sql`alter database ${sql.id(databaseOf(id))} with allow_connections true`);
   // The moment can be one during a move.
   const inside = openInside({ address }, databaseOf(id));

@@ -16,7 +16,7 @@ type Request = Omit<Recovery, 'keep'> & {
 };
 
 /**
- * Of a server that is lost: nothing can be written after the target, so the last commit that is stored may lie before it, and
+ * On a lost server, nothing can be written after the target, so the last commit that is stored may lie before it, and
  * then replaying everything gives the same state. It is tried first where that is likely.
  */
 export async function recoverLast<T>(

@@ -21,11 +21,11 @@ export type Workshop = Readonly<{
   binaries: Binaries;
   runAs: RunAs | null;
   masterKey: Buffer;
-  /** Of the server from which the backup was taken, as it is now. null: it is gone. */
+  /** The capacity of the server from which the backup was taken, as it is now. null: it is gone. */
   capacity: Capacity | null;
   /** Whether the files will be used afterwards. */
   isDurable: boolean;
-  /** Of a server that is not embedded. null: the embedded one. */
+  /** The superuser of a server that is not embedded. null: the embedded one. */
   superuser: string | null;
 }>;
 

@@ -29,7 +29,7 @@ import { inTurn, type Turn } from './restore-turns.ts';
 
 type Place = {
   dataFolder: string;
-  /** Of this restore. It is removed at the end. */
+  /** The folder of this restore. It is removed at the end. */
   folder: string;
   origin: Origin;
 };

@@ -81,7 +81,7 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
     });
   const foreign = foreignSuperuser(plan.tip);
   const folder = restoreFolderOf(dataFolder);
-  // Of a restore whose process died. Its PostgreSQL may still run.
+  // A restore whose process died may have left these. Its PostgreSQL may still run.
   for (const left of [folder, newestBeside(folder)]) await discard(left);
   const runAs = findRunAs(cluster);
   const binaries = prepareBinaries(dataFolder, runAs);
@@ -149,7 +149,7 @@ async function findCluster(request: Request): Promise<string> {
   const refusals: DecryptionError[] = [];
   for (const cluster of all) {
     const one = await examine(request, cluster).catch((error: unknown) => {
-      // Of another installation in the same storage. It matters only if no other fits.
+      // It belongs to another installation in the same storage. That matters only if no other fits.
       if (!(error instanceof DecryptionError) || error.problem !== 'wrong_key') throw error;
       refusals.push(error);
       return null;

@@ -59,7 +59,7 @@ export function openRestores(deps: RestoreDeps): Restores {
     checkSpace(deps.disk, amounts.layOutBytes + amounts.walBytes);
     const estimatedSeconds = foretellSeconds(amounts, shareOf(plan, target, deps.now()));
     const id = newId();
-    // Of a server that does not answer, a project is restored on another one.
+    // If the project's server does not answer, the copy is made on another one.
     const stays = home !== null && input.server === undefined;
     const { serverId: _parent, ...rest } = branch;
     const created = await createProject(deps, source.account_id, input, {

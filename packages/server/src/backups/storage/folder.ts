@@ -244,7 +244,10 @@ const topOf = (name: string) => name.slice(0, name.indexOf('/') + 1).slice(0, -1
 /** Temporary names begin with the topmost folder of the object, so that those of one server can be told from others. */
 const draftStart = (top: string) => (top === '' ? '' : `${top}.`);
 
-/** Of one topmost folder. Empty: of all. A name without a dot is from an earlier version, or of an object without a folder. */
+/**
+ * Removes drafts below one topmost folder, or all if it is empty. A name without a dot is from an earlier version, or of an
+ * object without a folder.
+ */
 async function removeDrafts(folder: string, top: string, before: Date): Promise<number> {
   let removed = 0;
   for (const name of await readdir(folder).catch(() => [])) {

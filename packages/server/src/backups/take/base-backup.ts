@@ -34,7 +34,7 @@ export async function takeBaseBackup(request: Request): Promise<BackupDescriptio
   const before = await readServer(maintenance);
   const kind = parent ? 'incremental' : 'full';
   const id = `${before.at.replace(/[-:.]/g, '')}-${kind}`;
-  // Of a clock that was set back: a failure must not remove the parts of an earlier backup.
+  // A clock that was set back may give an id twice: a failure must not remove the parts of an earlier backup.
   for await (const { name } of repository.storage.list(names.part(repository, id, ''), signal)) {
     throw new Error(`There is already an object ${name}.`);
   }

@@ -55,8 +55,8 @@ export async function ensureSlot(maintenance: Queryable, name: string): Promise<
 }
 
 /**
- * Of a server that is removed. The process that stores WAL hears of it a moment later, and may begin again until then. False: the
- * slot is still there.
+ * Removes the slot of a server that is removed. The process that stores WAL hears of it a moment later, and may begin again until
+ * then. False: the slot is still there.
  */
 export async function removeSlot(maintenance: Queryable, name: string): Promise<boolean> {
   if (!(await findSlot(maintenance, name))) return true;

@@ -64,7 +64,7 @@ async function note(
     await write(deps, {
       ...{ ...who, accountId },
       ...{ action: 'session.sign_in', project: null, details: { way } },
-      // Of a key or a link, nothing may get into the log.
+      // Nothing of a key or a link may get into the log.
       target: emailKey === null ? null : (email ?? null),
       outcome: error === null ? 'done' : 'refused',
       error: error instanceof RowhouseError ? error.code : null,

@@ -10,7 +10,7 @@ import type { Deps } from '../deps.ts';
 type Answer = Record<string, Record<string, unknown> | undefined>;
 type Audited = Readonly<{
   action: string;
-  /** Of the body, or of the query string. */
+  /** The fields of the body, or of the query string, that the log keeps. */
   fields?: readonly string[];
   /** What a successful response names: the slug of the project, the target. */
   made?: (answer: Answer) => { project?: unknown; target?: unknown };

@@ -10,7 +10,7 @@ import { onResponseEnd } from '../response-end.ts';
 const mb = 1024 * 1024;
 /** The memory of a body is estimated. One of the largest always fits, and what one account leaves is for the smaller ones of others. */
 const bodyMemory = new MemoryBudget({ perHolder: 200 * mb, total: 260 * mb });
-/** Of a body's bytes: as they came, as text, and on their way to PostgreSQL. */
+/** How often a body's bytes are in memory: as they came, as text, and on their way to PostgreSQL. */
 const bytesFactor = 3;
 /** For each value in a body. */
 const valueBytes = 50;

@@ -55,7 +55,7 @@ export class Primary {
 
   /** A standby whose data is at most this old, and which may have reached `min`, or null. */
   findStandby(maxMs: number, min: WalPosition | null): Host | null {
-    // Of a promotion that this process has not noticed yet.
+    // The position is from a promotion that this process has not noticed yet.
     if (min && min.timeline > this.timeline) return null;
     return this.freshness.find(maxMs);
   }

@@ -8,7 +8,7 @@ export type WalPosition = Readonly<{ timeline: number; lsn: number }>;
 /** `timeline`: on which a primary writes. null: a standby. */
 export type Look = Readonly<{
   timeline: number | null;
-  /** Of the WAL that a standby receives. null: it receives none, or our role may not know. */
+  /** The timeline of the WAL that a standby receives. null: it receives none, or our role may not know. */
   receives: number | null;
   /** The end of the WAL that a primary has flushed, or a standby has replayed. */
   lsn: number;

@@ -216,7 +216,7 @@ export class CopyIn {
   private sendFrame(): void {
     const { frame, filled } = this;
     if (!frame || filled === headBytes) return;
-    // Of CopyData. The size includes itself.
+    // The head of a CopyData message: its type, and its size, which includes itself.
     frame[0] = 100;
     frame.writeInt32BE(filled - 1, 1);
     this.frame = null;

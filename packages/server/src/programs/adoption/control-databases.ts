@@ -8,7 +8,7 @@ import { EngineError } from '../../servers/engine-error.ts';
 
 export type ControlDatabases = {
   exists(name: string): Promise<boolean>;
-  /** Of which installation it is. null: it does not exist, or is not complete. */
+  /** The installation to which the database belongs. null: it does not exist, or is not complete. */
   installationOf(name: string): Promise<string | null>;
   /** An empty one with all migrations. A draft that an interrupted attempt has left is dropped. */
   makeDraft(name: string): Promise<void>;

@@ -21,7 +21,7 @@ import { isThere, type Mark, openMarkAddress, readMark, sealMarkAddress, writeMa
 export type Place = Readonly<{
   dataFolder: string;
   masterKey: Buffer;
-  /** Of the embedded PostgreSQL. */
+  /** The address of the embedded PostgreSQL. */
   embedded: Address;
   controlDatabase: string;
   progress: (fraction: number) => void;

@@ -15,7 +15,7 @@ import { openAddress, readServers, type ServerRow } from '../../servers/rows.ts'
 import { sealAgain } from './sealed.ts';
 
 type Request = {
-  /** Of the first server, with the key that fits now. */
+  /** The address of the first server, with the key that fits now. */
   address: Address;
   controlDatabase: string;
   isEmbedded: boolean;
@@ -125,7 +125,10 @@ async function readVersions(control: Control): Promise<Map<string, number>> {
   return new Map(rows.map(({ id, version }) => [id, version]));
 }
 
-/** Of projects, deleted ones included, and of spares. The role of a move has a password of its own and expires. */
+/**
+ * Changes the roles of projects, deleted ones included, and of spares. The role of a move has a password of its own and
+ * expires.
+ */
 async function changeRoles(
   transaction: Queryable,
   installation: string,

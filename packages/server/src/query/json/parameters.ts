@@ -63,7 +63,7 @@ export function toParameter(value: unknown, oid: number | undefined): string | n
 function isArrayType(oid: number | undefined): boolean {
   if (oid === undefined) return false;
   const type = builtInType(oid);
-  // Of the project's own types, only array types accept an array.
+  // Among the project's own types, only array types accept an array.
   return type === undefined || type.kind.is === 'array';
 }
 

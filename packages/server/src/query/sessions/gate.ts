@@ -12,7 +12,7 @@ export type Gate = {
   follow(projectIds: ReadonlySet<string>): void;
 };
 
-/** Of one project. They wait apart from the requests of other projects. */
+/** How many requests of one project wait. They wait apart from the requests of other projects. */
 const maxWaiting = 2_000;
 
 /** `onClose`: the project's idle sessions must end, and no session that becomes idle may stay open. */

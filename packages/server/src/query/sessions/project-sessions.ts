@@ -60,7 +60,7 @@ export type ProjectSessions = {
    */
   findDatabase<T>(project: ProjectPlace, look: (serverId: number) => Promise<T | null>): Promise<T | null>;
   counts(): Counts;
-  /** Of each server that has been used. */
+  /** The counts of a server that has been used. */
   countsOf(serverId: number): Counts;
   /** The backends of the project's sessions on that server. */
   pidsOf(projectId: string, serverId: number): number[];
@@ -325,7 +325,7 @@ export function openProjectSessions(
   };
 }
 
-/** Of all roles. */
+/** The keys of the pools of all roles of a project. */
 function poolKeysOf(id: string): string[] {
   return logins.map((loginAs) => (loginAs === undefined ? id : `${id} ${loginAs}`));
 }

@@ -18,7 +18,7 @@ import { codeInChosen } from './reachable-code.ts';
 import { isFixed, valueBytes } from './value-bytes.ts';
 
 export type InsertFacts = Readonly<{
-  /** Of its table. */
+  /** The oid of the table into which it inserts. */
   oid: number;
   guard: InsertGuard;
   columns: number;
@@ -110,7 +110,7 @@ function guardOf(tables: readonly TableVersion[]): string {
   return `select from ${names.join(', ')} where ${checks.join(' and ')} limit 0`;
 }
 
-/** Of a value: its header, its alignment, and its part of the row's. */
+/** What each value takes beside its bytes: its header, its alignment, and its part of the row's. */
 const headerBytes = 16;
 const firstUserOid = '16384';
 const equals = 'operator(pg_catalog.=)';

@@ -30,7 +30,7 @@ const scalarBytes = (type: string, modifier: string) => `
 /** A header, six dimensions of which each has two braces of its own, and the bitmap of nulls. */
 const arrayConstant = 40;
 const dimensionFactor = 4;
-/** Of an element: its header and its alignment. */
+/** What each element takes beside its bytes: its header and its alignment. */
 const elementBytes = 7;
 
 /**

@@ -25,7 +25,7 @@ export type Compactions = {
 type Deps = {
   control: Control;
   servers: Servers;
-  /** Of a server. */
+  /** The disk of a server. */
   diskOf: (serverId: number) => DiskWatch;
   onError: (error: unknown) => void;
 };

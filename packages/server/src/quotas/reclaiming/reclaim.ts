@@ -154,7 +154,7 @@ async function rewriteWhile(
       if (table.bytes !== null) rewritten.set(key, { bytes: table.bytes, rows: table.rows });
       continue;
     }
-    // Of a larger table, only the indexes are rewritten.
+    // If the table is larger, only its indexes are rewritten.
     const text = (table.bytes ?? 0) > rewriting ? 'reindex table' : 'vacuum (full)';
     isDone = table.bytes !== null && (await tryTo(maintenanceSession, `${text} ${table.name}`)) && isDone;
     const [now] = await measureTables(maintenanceSession, [table]);

@@ -105,7 +105,7 @@ export async function dropSource(server: Server, id: string): Promise<void> {
     for (const role of rolesOf(id)) await dropRole(server, role);
 }
 
-/** Of a move that is undone: the copy, under whichever name it has. A database that the move did not create stays. */
+/** Drops the copy of a move that is undone, under whichever name it has. A database that the move did not create stays. */
 export async function dropTarget(server: Server, id: string, copyId: string): Promise<void> {
   await takeNameBack(server, id, copyId);
   // PostgreSQL drops no database with a subscription.

@@ -27,7 +27,7 @@ type Options = {
   masterKey: Buffer;
   /** The last commit that counts. null: replay everything. */
   target: Date | null;
-  /** Of the server that wrote the WAL, as it is now: the backup may be from before a change. null: it is gone. */
+  /** The capacity of the server that wrote the WAL, as it is now: the backup may be from before a change. null: it is gone. */
   capacity: Capacity | null;
   /** Whether its files are used afterwards. */
   isDurable: boolean;

@@ -155,7 +155,7 @@ function isRowType(type: string): string {
 
 const keyColumns = names('indrelid', '(indkey::pg_catalog.int2[])[0:indnkeyatts operator(pg_catalog.-) 1]');
 
-/** Of all tables, by table: a text counts together with those of other tables. */
+/** The columns of all tables, by table: a text counts together with those of other tables. */
 const columns = `
   select attrelid, pg_catalog.json_agg(pg_catalog.json_build_object(
     'name', attname, 'type', pg_catalog.format_type(atttypid, atttypmod), 'is_row', ${isRowType('atttypid')},

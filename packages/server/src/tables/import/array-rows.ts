@@ -86,7 +86,7 @@ function columnsOf(table: Table, names: readonly string[]): Column[] | null {
     ({ shape, generated, identity }) =>
       !shape.isArray &&
       shape.is !== 'composite' &&
-      // Of type json, PostgreSQL stores the text as it is.
+      // PostgreSQL stores the text of a json value as it is.
       shape.is !== 'json' &&
       generated === null &&
       identity !== 'always',

@@ -11,7 +11,7 @@ export type Shape = Readonly<{
   values: readonly string[];
 }>;
 
-/** Of a longer query string, the shape is all of it. */
+/** The longest query string that is taken apart. The shape of a longer one is all of it. */
 const maxLength = 300;
 /** A filter of a whole column by an operator whose SQL does not depend on the value: `price=gte.10`. */
 const comparison = /^([A-Za-z_]\w*)=((?:eq|neq|gt|gte|lt|lte)\.)/;

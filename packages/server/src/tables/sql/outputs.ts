@@ -12,7 +12,7 @@ export type Output = Readonly<{
   shape: TypeShape;
   /** The column itself without cast or path, so that a cursor can use its value. */
   isBare: boolean;
-  /** Of a bare column. */
+  /** The type of a bare column. */
   typeOid?: number;
   /** False for casts that may run code of the project: those from or to types that it defined. */
   isPlain: boolean;

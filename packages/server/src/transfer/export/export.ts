@@ -45,7 +45,7 @@ type Limits = {
   slots: SlotLimits;
   stallMs: number;
   maxMs: number;
-  /** Of pg_dump, if it is not the usual limit. */
+  /** The memory of pg_dump, if it is not the usual limit. */
   maxMemoryMb?: number | undefined;
 };
 const defaultLimits: Limits = { slots: { all: 3, kept: 1 }, stallMs: 60_000, maxMs: 60 * 60_000 };

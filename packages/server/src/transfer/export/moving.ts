@@ -36,7 +36,9 @@ export async function refuseWhileMoving(control: Queryable, projectId: string): 
   if (move) throw errors.exportMoving(move.job);
 }
 
-/** Of a move that was undone. They stay for as long as a statement of the project holds a lock on a table. */
+/**
+ * Refuses while traces of an undone move are left. They stay for as long as a statement of the project holds a lock on a table.
+ */
 export async function refuseTraces(server: Server, projectId: string): Promise<void> {
   if (await hasTraces(server, projectId)) throw errors.exportTidying();
 }

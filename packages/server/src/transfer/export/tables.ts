@@ -15,7 +15,7 @@ export type Table = Readonly<{
   name: string;
   isPartitioned: boolean;
   isPartition: boolean;
-  /** Of a partition: the oid of the table that it is a part of in the end. */
+  /** The oid of the topmost table, if this one is a partition. */
   root: string | null;
   /** The project's own roles may lock it against new indexes. */
   isLockable: boolean;

@@ -15,7 +15,7 @@ export const slot = {
   closed: 2,
   /** 1: the service has more bytes and waits for room in the ring. */
   wantsRoom: 3,
-  /** Of the dump, what was sent. */
+  /** How much of the dump was sent on. */
   acknowledged: 4,
 } as const;
 export const slots = 5;

@@ -18,7 +18,7 @@ const ring = new Uint8Array(input.ring);
 const pieceBytes = 64 * 1024;
 const maxSaid = 16 * 1024;
 const outputFile = '/tmp/dump';
-/** Of emscripten. */
+/** The number of EAGAIN in emscripten. */
 const eagain = 6;
 const readyForQuery = 90;
 
@@ -29,7 +29,7 @@ let filled = 0;
 let posted = 0;
 /** pg_dump has been handed all that PostgreSQL had to say, and has not asked for more. */
 let isIdle = false;
-/** Of the message that is being handed on: its head as far as it has come, and how much of its body is to come. */
+/** The head of the message that is being handed on, as far as it has come, and how much of its body is to come. */
 const head = new Uint8Array(5);
 let headFilled = 0;
 let bodyLeft = 0;

@@ -97,9 +97,9 @@ const defaultLimits: Limits = {
 };
 const mb = 1024 * 1024;
 const defaultLimitMb = 512;
-/** Of a dump's file to limit_mb: as text, data can be larger than in PostgreSQL. */
+/** The ratio of a dump's file to limit_mb: as text, data can be larger than in PostgreSQL. */
 const spoolFactor = 4;
-/** Of a dump's unpacked data to limit_mb: PostgreSQL compresses long values itself. */
+/** The ratio of a dump's unpacked data to limit_mb: PostgreSQL compresses long values itself. */
 const unpackedFactor = 16;
 /**
  * A dump of our own was within limit_mb in its project, however large it is as text: long values are compressed there, and a NULL

@@ -117,7 +117,7 @@ async function restoreEntry(opened: OpenArchive, entry: ArchiveEntry, runner: Ru
     await runner.statement(text, entry, listedRows);
 }
 
-/** Of pg_dump 17 and newer: one entry for many, which lists their numbers. */
+/** Creates the large objects of an entry by pg_dump 17 and newer: one entry lists the numbers of many. */
 async function createLargeObjects(entry: ArchiveEntry, runner: Runner): Promise<void> {
   for (const oid of largeObjectsIn(entry)) await runner.statement(createLargeObject(oid), entry);
 }

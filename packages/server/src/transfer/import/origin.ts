@@ -170,7 +170,7 @@ export function judge(entry: Entry, origin: Origin): Judgement {
 
 const ofDatabase = /^DATABASE(?: PROPERTIES| CHANGE)?$/;
 
-/** Of a schema's own entries, the schema itself: ACL and COMMENT name it as "SCHEMA x". */
+/** The schema to which an entry belongs. ACL and COMMENT name the schema itself as "SCHEMA x". */
 function schemaOf({ kind, schema, name }: Entry): string | null {
   if (schema !== null) return schema;
   if (kind === 'SCHEMA') return name;

@@ -71,7 +71,7 @@ export class Runner {
     return false;
   }
 
-  /** Of a dump with one owner nothing is lost: the project's role takes its place. Others get a line each. */
+  /** Nothing is lost if a dump has one owner: the project's role takes its place. Others get a line each. */
   private noteOwner(owner: string | null): void {
     if (owner === null || owner === this.origin.mainOwner || isProjectRole.test(owner)) return;
     if (this.otherOwners.has(owner) || this.otherOwners.size >= maxOtherOwners) return;
@@ -276,7 +276,7 @@ const maxFailed = 1_000;
 const maxFailedChars = 4 * 1024 * 1024;
 const maxWaiting = 200;
 const maxOtherOwners = 100;
-/** Of a project, whose database has no other owner; and the one that stands for the owner of the database. */
+/** The roles of a project, whose database has no other owner, and the role that stands for the owner of the database. */
 const isProjectRole = /^(?:p_[a-z0-9]{16}(?:_auth)?|pg_database_owner)$/;
 const maxWaitingChars = 256 * 1024;
 

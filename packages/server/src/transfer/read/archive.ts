@@ -30,7 +30,7 @@ export type ArchiveEntry = Readonly<{
 
 export const magic = 'PGDMP';
 
-/** Of an entry. They are read in one go, and all requests wait meanwhile. */
+/** How many dependencies an entry may have. They are read in one go, and all requests wait meanwhile. */
 const maxDependencies = 100_000;
 export const maxTextBytes = 16 * 1024 * 1024;
 /** All texts are in memory at once. */

@@ -29,7 +29,7 @@ export function checkBeginning(bytes: Buffer): void {
   }
 }
 
-/** Of a dump that is not in the custom format. */
+/** Checks the beginning of a dump that is not in the custom format. */
 export function checkScriptBeginning(bytes: Buffer): void {
   if (bytes.length === 0) throw new BrokenDump('the dump is empty');
   if (bytes[0] === 0x1f && bytes[1] === 0x8b)

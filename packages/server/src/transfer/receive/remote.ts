@@ -147,7 +147,7 @@ for (const [net, prefix] of [
   ] as const),
 ])
   hidden.addSubnet(net, prefix, 'ipv4');
-/** Of IPv6, only what is given out for the public network, without what embeds IPv4. */
+/** Addresses of IPv6 that are given out for the public network, without those that embed IPv4. */
 const given = new BlockList();
 given.addSubnet('2000::', 3, 'ipv6');
 for (const [net, prefix] of [

@@ -78,7 +78,7 @@ export function prepareSpoolFolder(folder: string): void {
   }
 }
 
-/** Of other processes. */
+/** Whether another process runs. */
 export function isAlive(pid: number): boolean {
   if (pid === process.pid) return false;
   try {
