@@ -26,7 +26,8 @@ const oneAtATime = { maxWorkers: 1, groupOrder: 1 };
 const runs: Record<string, Run> = {
   // The files of a worker share the modules, or loading the service again for each would take a fifth of the time.
   ordinary: {
-    ...{ include: files(''), exclude: [...files('.long'), ...files('.alone')] },
+    include: files(''),
+    exclude: [...files('.long'), ...files('.alone')],
     isolate: false,
     ...together,
   },

@@ -111,7 +111,7 @@ export async function startS3(folder) {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: {
       ...process.env,
-      ...{ ROOT_ACCESS_KEY: credentials.AWS_ACCESS_KEY_ID },
+      ROOT_ACCESS_KEY: credentials.AWS_ACCESS_KEY_ID,
       ROOT_SECRET_KEY: credentials.AWS_SECRET_ACCESS_KEY,
     },
   });

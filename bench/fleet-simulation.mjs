@@ -125,7 +125,8 @@ async function measure({ child, tookMs }, data, { slug, lastPage }) {
   const get = wrk(folder, origin, {
     headers: `, ['x-api-key'] = '${account}'`,
     request: `return wrk.format('GET', '${api}/projects/' .. ${slug}, headers)`,
-    ...{ connections: 16, seconds },
+    connections: 16,
+    seconds,
   });
   return [
     `${(tookMs / 1000).toFixed(1)} s`,
@@ -160,13 +161,11 @@ async function serverPass(data) {
   ]);
   const { hostname, port: at, username, password } = new URL(await superuserUrl(data));
   const address = {
-    ...{
-      host: hostname,
-      port: Number(at),
-      user: username,
-      password: decodeURIComponent(password),
-      tls: false,
-    },
+    host: hostname,
+    port: Number(at),
+    user: username,
+    password: decodeURIComponent(password),
+    tls: false,
     database: 'postgres',
   };
   const [control, maintenance] = [openControl(address, 'rowhouse'), openDatabase(address, { max: 1 })];

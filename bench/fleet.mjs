@@ -86,8 +86,12 @@ async function startFleet() {
     const dataFolder = path.join(folder, name);
     mkdirSync(dataFolder, { mode: 0o700 });
     const embedded = await startEmbedded({
-      ...{ dataFolder, masterKey: randomBytes(32), connections: 100, reserveBytes: 0 },
-      ...{ say: () => {}, onEvent: () => {} },
+      dataFolder,
+      masterKey: randomBytes(32),
+      connections: 100,
+      reserveBytes: 0,
+      say: () => {},
+      onEvent: () => {},
     });
     stops.push(embedded.stop);
     const { user, password, host, port } = embedded.address;

@@ -192,8 +192,12 @@ async function openRelay(projects) {
   const program = await start(
     'bench/peers/obvious/relay.mjs',
     {
-      ...{ SOCKET: path.dirname(socket), DATABASE_PORT: String(databasePort), DATABASE_USER: user },
-      ...{ PASSWORD: password, STATEMENT: sql, PORT: port },
+      SOCKET: path.dirname(socket),
+      DATABASE_PORT: String(databasePort),
+      DATABASE_USER: user,
+      PASSWORD: password,
+      STATEMENT: sql,
+      PORT: port,
     },
     /ready/,
   );

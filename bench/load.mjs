@@ -52,8 +52,11 @@ export async function startService(folder, script = 'packages/server/dist/main.j
     script,
     // The suite `backups` measures what backups cost; in the others they would only add noise.
     {
-      ...{ ROWHOUSE_DATA: data, ROWHOUSE_PORT: String(port), ROWHOUSE_ACCOUNT_KEY: account },
-      ...{ ROWHOUSE_BACKUP_URL: 'off', ...env },
+      ROWHOUSE_DATA: data,
+      ROWHOUSE_PORT: String(port),
+      ROWHOUSE_ACCOUNT_KEY: account,
+      ROWHOUSE_BACKUP_URL: 'off',
+      ...env,
     },
     /^ready$/m,
   );

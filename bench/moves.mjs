@@ -24,7 +24,11 @@ async function startServer(name) {
   const dataFolder = path.join(folder, name);
   mkdirSync(dataFolder);
   return startEmbedded({
-    ...{ dataFolder, masterKey: randomBytes(32), connections: 100, reserveBytes: 0, say: () => {} },
+    dataFolder,
+    masterKey: randomBytes(32),
+    connections: 100,
+    reserveBytes: 0,
+    say: () => {},
     onEvent: () => {},
   });
 }

@@ -161,11 +161,15 @@ function drawSweep(swept) {
   const [title, x] = ['Ours, by the number of connections', { label: 'connections', log: true }];
   return [
     writePlot('sweep-rate', {
-      ...{ title, x, y: { label: 'requests per second', log: true } },
+      title,
+      x,
+      y: { label: 'requests per second', log: true },
       series: lines((turns) => median(ratesOf(turns))),
     }),
     writePlot('sweep-p99', {
-      ...{ title, x, y: { label: 'p99, ms', log: true } },
+      title,
+      x,
+      y: { label: 'p99, ms', log: true },
       series: lines((turns) => middleOf(turns, ({ ms }) => ms[1])),
     }),
   ];

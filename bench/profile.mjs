@@ -107,7 +107,9 @@ function readSamples(file) {
 /** The sampled stacks of the service and PostgreSQL. */
 function readStacks(file) {
   const text = execFileSync('perf', ['script', '-i', file, '-F', 'comm,ip,sym'], {
-    ...{ encoding: 'utf8', maxBuffer: 1e9, stdio: ['ignore', 'pipe', 'ignore'] },
+    encoding: 'utf8',
+    maxBuffer: 1e9,
+    stdio: ['ignore', 'pipe', 'ignore'],
   });
   const names = { node: 'service', postgres: 'PostgreSQL' };
   return foldStacks(text, (command) => names[command] ?? null);

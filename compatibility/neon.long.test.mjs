@@ -152,7 +152,13 @@ describe('@neondatabase/serverless', () => {
           dataTypeModifier,
           format,
         }) => ({
-          ...{ name, tableID, columnID, dataTypeID, dataTypeSize, dataTypeModifier, format },
+          name,
+          tableID,
+          columnID,
+          dataTypeID,
+          dataTypeSize,
+          dataTypeModifier,
+          format,
         });
         expect(overHttp.fields.map(described), query).toEqual(direct.fields.map(described));
       }
@@ -168,8 +174,17 @@ describe('@neondatabase/serverless', () => {
       ${'it\'s "x"'}::text as t, ${null}::text as n, ${at}::timestamptz as at, ${Buffer.from([0, 255])}::bytea as bytes,
       ${{ a: [1] }}::jsonb as j, ${[1, 2]}::int4[] as list, ${['a "b"', null]}::text[] as texts`;
     expect(row).toEqual({
-      ...{ i: 1, big: '9007199254740993', f: 1.5, b: true, t: 'it\'s "x"', n: null, at },
-      ...{ bytes: Buffer.from([0, 255]), j: { a: [1] }, list: [1, 2], texts: ['a "b"', null] },
+      i: 1,
+      big: '9007199254740993',
+      f: 1.5,
+      b: true,
+      t: 'it\'s "x"',
+      n: null,
+      at,
+      bytes: Buffer.from([0, 255]),
+      j: { a: [1] },
+      list: [1, 2],
+      texts: ['a "b"', null],
     });
   });
 

@@ -29,7 +29,11 @@ function bind(parameter) {
 /** The driver logs in; after that its socket is read and written here. */
 async function openConnection(database) {
   const client = new pg.Client({
-    ...{ host: SOCKET, port: Number(DATABASE_PORT), user: DATABASE_USER, password: PASSWORD, database },
+    host: SOCKET,
+    port: Number(DATABASE_PORT),
+    user: DATABASE_USER,
+    password: PASSWORD,
+    database,
   });
   await client.connect();
   const { stream } = client.connection;

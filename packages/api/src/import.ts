@@ -18,7 +18,9 @@ const bytes = Type.Integer({ minimum: 1, maximum: 1e14, description: 'The size o
 /** For a server to copy from, or a dump that has been uploaded: one of the two. */
 export const ImportFrom = Type.Object(
   {
-    ...{ name, limit_mb, slug },
+    name,
+    limit_mb,
+    slug,
     from: Type.Optional(
       Type.String({
         minLength: 1,

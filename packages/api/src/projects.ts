@@ -96,7 +96,9 @@ export const ListProjects = Type.Object(
     ),
     search: Type.Optional(
       Type.String({
-        ...{ minLength: 1, maxLength: 100, pattern: '^[^\\u0000-\\u001f\\u007f]*$' },
+        minLength: 1,
+        maxLength: 100,
+        pattern: '^[^\\u0000-\\u001f\\u007f]*$',
         description: 'A part of the name or of the slug, in upper or lower case.',
       }),
     ),

@@ -45,8 +45,15 @@ async function read(options: AuditOptions): Promise<void> {
   const entries: AuditEntry[] = [];
   for (let cursor: string | null = ''; cursor !== null && entries.length < options.limit; ) {
     const query: Record<string, string | number | undefined> = {
-      ...{ from: since, to: until, action, actor, project, account, outcome },
-      ...{ limit: Math.min(1000, options.limit - entries.length), cursor: cursor || undefined },
+      from: since,
+      to: until,
+      action,
+      actor,
+      project,
+      account,
+      outcome,
+      limit: Math.min(1000, options.limit - entries.length),
+      cursor: cursor || undefined,
     };
     const page: AuditResponse = await callApi<AuditResponse>(options, 'GET', ['audit'], { query });
     entries.push(...page.entries);

@@ -38,7 +38,9 @@ const attributes = (profile: string) => ['service', service, 'profile', profile]
 /** null: it is not installed, or it failed. */
 function run(program: string, args: string[], input = ''): string | null {
   const { status, stdout } = spawnSync(program, args, {
-    ...{ input, timeout: timeoutMs, encoding: 'utf8' },
+    input,
+    timeout: timeoutMs,
+    encoding: 'utf8',
     stdio: ['pipe', 'pipe', 'ignore'],
   });
   return status === 0 ? stdout : null;

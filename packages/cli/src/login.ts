@@ -166,7 +166,10 @@ function logout(options: OutputOptions & { profile?: string }): void {
 function list(options: OutputOptions): void {
   const { profiles, current } = readConfig();
   const rows = Object.entries(profiles).map(([name, { url, keyring }]) => ({
-    ...{ name, url, key_in: keyring ?? 'file', is_current: name === current },
+    name,
+    url,
+    key_in: keyring ?? 'file',
+    is_current: name === current,
   }));
   showList(options, { ok: true, profiles: rows }, rows, {
     table: () =>

@@ -51,7 +51,11 @@ async function list(options: ApiOptions): Promise<void> {
     ...answer.members.map(({ joined_at: since, ...one }) => ({ ...one, since })),
     ...answer.invitations.map((one) => ({ ...one, name: null, since: 'invited' })),
   ].map(({ email, name, role, projects, since }) => ({
-    ...{ email, name: name ?? '', role, projects: projects?.join(', ') ?? 'all', since },
+    email,
+    name: name ?? '',
+    role,
+    projects: projects?.join(', ') ?? 'all',
+    since,
   }));
   showList(options, answer, rows, {
     table: () =>

@@ -2,8 +2,12 @@ import { expect, it } from 'vitest';
 import { describeSince } from './restore-since.ts';
 
 const nothing = {
-  ...{ until: '2026-11-16T10:00:00.000Z', projects_again: [], keys_again: [], projects_deleted: [] },
-  ...{ projects_lost: [], keys_lost: [] },
+  until: '2026-11-16T10:00:00.000Z',
+  projects_again: [],
+  keys_again: [],
+  projects_deleted: [],
+  projects_lost: [],
+  keys_lost: [],
 };
 
 it('lists what has to be ended again, with a command each', () => {

@@ -29,7 +29,10 @@ export async function openShell(slug: string, options: RunOptions): Promise<void
   let text = '';
   const file = path.join(configFolder(), 'history');
   const lines = createInterface({
-    ...{ input: process.stdin, output: process.stdout, terminal: true, historySize: historyLines },
+    input: process.stdin,
+    output: process.stdout,
+    terminal: true,
+    historySize: historyLines,
     history: readHistory(file),
     removeHistoryDuplicates: true,
     completer: (line: string) => completeSql(names, text + line, line),

@@ -28,7 +28,7 @@ it('an installation is adopted by a server, and comes back, with everything', {
   onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
   const ignored = { say: () => {}, onEvent: () => {} };
   const start = (dataFolder: string, masterKey: Buffer) =>
-    startEmbedded({ ...{ dataFolder, masterKey, connections: 40, reserveBytes: 0 }, ...ignored });
+    startEmbedded({ dataFolder, masterKey, connections: 40, reserveBytes: 0, ...ignored });
   const second = await start(folder, randomBytes(32));
   onTestFinished(second.stop);
   const { user, password, port } = second.address;
@@ -55,8 +55,12 @@ it('an installation is adopted by a server, and comes back, with everything', {
   const interrupt = async (step: string, act: (place: Place) => Promise<unknown>) => {
     const embedded = await start(data, masterKey);
     const place: Place = {
-      ...{ dataFolder: data, masterKey, embedded: embedded.address, controlDatabase: 'rowhouse' },
-      ...{ progress: () => {}, signal: new AbortController().signal },
+      dataFolder: data,
+      masterKey,
+      embedded: embedded.address,
+      controlDatabase: 'rowhouse',
+      progress: () => {},
+      signal: new AbortController().signal,
       onStep: async (reached) => {
         if (reached === step) throw new Error(`interrupted: ${step}`);
       },

@@ -31,8 +31,11 @@ it.skipIf(missing.length > 0)('login stores the key in the keyring, and logout r
     timeout: 120_000,
     env: {
       ...live.env({ ROWHOUSE_URL: '', ROWHOUSE_API_KEY: '', XDG_CONFIG_HOME: path.join(home, 'config') }),
-      ...{ HOME: home, XDG_DATA_HOME: path.join(home, 'data'), XDG_RUNTIME_DIR: home },
-      ...{ KEY: live.accountKey, URL: live.service.url },
+      HOME: home,
+      XDG_DATA_HOME: path.join(home, 'data'),
+      XDG_RUNTIME_DIR: home,
+      KEY: live.accountKey,
+      URL: live.service.url,
     },
   });
   expect(stdout, stderr).toContain('its key is in the keyring (secret-tool)');

@@ -34,7 +34,8 @@ export function useService(settings: Record<string, string> = {}): Live {
     live.config = path.join(live.folder, 'config');
     mkdirSync(path.join(live.folder, 'work'));
     live.service = await launch({
-      ...{ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: live.accountKey },
+      ROWHOUSE_DATA: await usedDataFolder(),
+      ROWHOUSE_ACCOUNT_KEY: live.accountKey,
       ...settings,
     });
   });
@@ -48,13 +49,20 @@ export function useService(settings: Record<string, string> = {}): Live {
   live.env = (more = {}) =>
     present({
       ...bare,
-      ...{ NO_COLOR: '1', XDG_CONFIG_HOME: live.config, ROWHOUSE_URL: live.service.url },
-      ...{ ROWHOUSE_API_KEY: live.accountKey, DBUS_SESSION_BUS_ADDRESS: '' },
+      NO_COLOR: '1',
+      XDG_CONFIG_HOME: live.config,
+      ROWHOUSE_URL: live.service.url,
+      ROWHOUSE_API_KEY: live.accountKey,
+      DBUS_SESSION_BUS_ADDRESS: '',
       ...more,
     });
   live.run = (args, { env, input = '', cwd = path.join(live.folder, 'work') } = {}) => {
     const result: SpawnSyncReturns<string> = spawnSync(process.execPath, [bin, ...args], {
-      ...{ encoding: 'utf8', env: live.env(env), input, cwd, timeout: 120_000 },
+      encoding: 'utf8',
+      env: live.env(env),
+      input,
+      cwd,
+      timeout: 120_000,
     });
     // A stack is never shown, and neither is a key.
     expect(result.stderr).not.toContain('    at ');

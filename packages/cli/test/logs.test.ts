@@ -94,7 +94,9 @@ it('shows and follows the failures of a project, and the requests of a service',
   const key = newAccountKey();
   const data = await usedDataFolder();
   const service = await launch({
-    ...{ ROWHOUSE_DATA: data, ROWHOUSE_ACCOUNT_KEY: key, ROWHOUSE_REQUEST_LOG: 'file' },
+    ROWHOUSE_DATA: data,
+    ROWHOUSE_ACCOUNT_KEY: key,
+    ROWHOUSE_REQUEST_LOG: 'file',
   });
   await service.call('POST', '/projects', { body: { name: 'Shop', slug: 'shop' } });
   const fail = (text: string) => service.call('POST', '/projects/shop/query', { body: { query: text } });

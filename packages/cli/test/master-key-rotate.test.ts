@@ -82,7 +82,9 @@ it('can be killed at any moment, and then replaces the key; data, keys and token
   onTestFinished(() => rmSync(storage, { recursive: true, force: true }));
   const accountKey = newAccountKey();
   const settings = {
-    ...{ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: accountKey, ROWHOUSE_BACKUP_URL: `file:${storage}` },
+    ROWHOUSE_DATA: folder,
+    ROWHOUSE_ACCOUNT_KEY: accountKey,
+    ROWHOUSE_BACKUP_URL: `file:${storage}`,
   };
   const service = await launch(settings);
   const before = await makeProject(service);
@@ -216,8 +218,12 @@ it('replaces the passwords on further servers too, and changes nothing while one
   const place = newDataFolder();
   const startSecond = () =>
     startEmbedded({
-      ...{ dataFolder: place, masterKey: Buffer.alloc(32, 7), connections: 40, reserveBytes: 0 },
-      ...{ say: () => {}, onEvent: () => {} },
+      dataFolder: place,
+      masterKey: Buffer.alloc(32, 7),
+      connections: 40,
+      reserveBytes: 0,
+      say: () => {},
+      onEvent: () => {},
     });
   let second = await startSecond();
   onTestFinished(() => second.stop());
@@ -226,7 +232,8 @@ it('replaces the passwords on further servers too, and changes nothing while one
   const settings = { ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: key };
   const service = await launch(settings);
   const added = rowhouse(['servers', 'add', 'db2'], {
-    ...{ ROWHOUSE_URL: service.url, ROWHOUSE_API_KEY: key },
+    ROWHOUSE_URL: service.url,
+    ROWHOUSE_API_KEY: key,
     ROWHOUSE_SERVER_URL: `postgres://${user}:${encodeURIComponent(password)}@127.0.0.1:${port}/postgres`,
   });
   expect(added.status, added.stderr).toBe(0);

@@ -126,7 +126,8 @@ it('lists are printed as a table, JSON or CSV', () => {
 
 it('projects rename changes the name alone', () => {
   expect(live.json('projects', 'rename', 'second', 'Zweites').project).toMatchObject({
-    ...{ slug: 'second', name: 'Zweites' },
+    slug: 'second',
+    name: 'Zweites',
   });
 });
 

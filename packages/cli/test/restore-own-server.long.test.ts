@@ -20,8 +20,13 @@ type Body = {
 /** A PostgreSQL whose superuser has another name, and a role for the service that may replicate and is no superuser. */
 async function startOwn(): Promise<{ url: string; stop: () => Promise<void> }> {
   const engine = await startEmbedded({
-    ...{ dataFolder: newFolder(), masterKey: randomBytes(32), connections: 40, reserveBytes: 0 },
-    ...{ say: () => {}, onEvent: () => {}, more: { default_text_search_config: 'pg_catalog.german' } },
+    dataFolder: newFolder(),
+    masterKey: randomBytes(32),
+    connections: 40,
+    reserveBytes: 0,
+    say: () => {},
+    onEvent: () => {},
+    more: { default_text_search_config: 'pg_catalog.german' },
   });
   let isStopped = false;
   const stop = async () => {

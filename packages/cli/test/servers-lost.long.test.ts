@@ -23,7 +23,11 @@ async function loseServer(name: string): Promise<void> {
   const dataFolder = mkdtempSync(path.join(tmpdir(), 'rowhouse-lost-'));
   folders.push(dataFolder);
   const server = await startEmbedded({
-    ...{ dataFolder, masterKey: randomBytes(32), connections: 40, reserveBytes: 0, say: () => {} },
+    dataFolder,
+    masterKey: randomBytes(32),
+    connections: 40,
+    reserveBytes: 0,
+    say: () => {},
     onEvent: () => {},
   });
   try {
@@ -52,7 +56,8 @@ async function onTerminal(args: string[], typed: string): Promise<{ status: numb
   const command = [process.execPath, bin, ...args].map((word) => `'${word}'`).join(' ');
   // Wide enough for the question: a terminal of no size breaks it after each letter.
   const child = spawn('script', ['-qec', `stty cols 400; ${command}`, '/dev/null'], {
-    ...{ env: live.env(), stdio: 'pipe' },
+    env: live.env(),
+    stdio: 'pipe',
   });
   let screen = '';
   child.stdout.on('data', (data) => {

@@ -15,7 +15,11 @@ it('servers are added, listed, drained and removed, and doctor checks them', asy
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-second-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
   const second = await startEmbedded({
-    ...{ dataFolder: folder, masterKey: randomBytes(32), connections: 40, reserveBytes: 0, say: () => {} },
+    dataFolder: folder,
+    masterKey: randomBytes(32),
+    connections: 40,
+    reserveBytes: 0,
+    say: () => {},
     onEvent: () => {},
   });
   onTestFinished(second.stop);
@@ -23,7 +27,9 @@ it('servers are added, listed, drained and removed, and doctor checks them', asy
   const key = newAccountKey();
   const data = await usedDataFolder();
   const service = await launch({
-    ...{ ROWHOUSE_DATA: data, ROWHOUSE_ACCOUNT_KEY: key, ROWHOUSE_WORKERS: '2' },
+    ROWHOUSE_DATA: data,
+    ROWHOUSE_ACCOUNT_KEY: key,
+    ROWHOUSE_WORKERS: '2',
   });
   const run = (args: string[], env: Record<string, string> = {}) => {
     const clean = Object.entries(process.env).filter(([name]) => !name.startsWith('ROWHOUSE_'));

@@ -46,7 +46,8 @@ describe('rowhouse sql', () => {
     expect(run(['sql', 'select * from teas order by id', '-o', 'csv']).out).toBe('id,name\n1,Assam\n2,\n');
     expect(run(['sql', 'select id from teas order by id', '-o', 'jsonl']).out).toBe('{"id":1}\n{"id":2}\n');
     expect(JSON.parse(run(['sql', 'select id from teas', '-o', 'json', '--limit', '1']).out)).toMatchObject({
-      ...{ rows: [{ id: 1 }], truncated: true },
+      rows: [{ id: 1 }],
+      truncated: true,
     });
     expect(run(['sql', 'select nope', '-o', 'csv']).err).toContain('"nope" does not exist');
   });
@@ -61,7 +62,8 @@ describe('rowhouse sql', () => {
     expect(run(['sql', made]).status).toBe(0);
     // script(1) gives the command a terminal.
     const child = spawn('script', ['-qec', `${process.execPath} ${bin} sql`, '/dev/null'], {
-      ...{ cwd: work(), env: { ...live.env(shop), TERM: 'xterm' } },
+      cwd: work(),
+      env: { ...live.env(shop), TERM: 'xterm' },
     });
     let output = '';
     child.stdout.on('data', (piece) => {
@@ -134,13 +136,15 @@ it('users are named by their email address', () => {
   live.json('users', 'create', 'shop', 'ada@example.com.au');
   expect(run(['users', 'show', 'ada@example.com']).out).toMatch(/email +Ada@example\.com\n/);
   expect(JSON.parse(run(['users', 'ban', 'ada@example.com', '--json']).out).user).toMatchObject({
-    ...{ email: 'Ada@example.com', banned_at: expect.any(String) },
+    email: 'Ada@example.com',
+    banned_at: expect.any(String),
   });
   expect(
     JSON.parse(run(['users', 'change', 'ada@example.com', '--role', 'editor', '--verified', '--json']).out)
       .user,
   ).toMatchObject({
-    ...{ role: 'editor', email_verified_at: expect.any(String) },
+    role: 'editor',
+    email_verified_at: expect.any(String),
   });
   expect(run(['users', 'sign-out', 'ada@example.com']).out).toBe('Ended 0 sessions of Ada@example.com.\n');
   expect(run(['users', 'show', 'eve@example.com']).err).toContain('rowhouse users list shop');

@@ -21,7 +21,8 @@ it('the admin client creates, finds, changes and deletes users', async () => {
     'Ada@example.com',
   ]);
   expect(await users.update(ada.id, { banned: true, data: { a: 1 } })).toMatchObject({
-    ...{ banned_at: expect.any(String), data: { a: 1 } },
+    banned_at: expect.any(String),
+    data: { a: 1 },
   });
   expect(await users.get(ada.id)).toMatchObject({ email: 'Ada@example.com' });
   expect(await users.delete(ada.id)).toMatchObject({ id: ada.id });

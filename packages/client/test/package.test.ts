@@ -72,17 +72,15 @@ describe('the package loads and works', () => {
 
   it('with only what browsers and edge runtimes have', async () => {
     const sandbox = {
-      ...{
-        fetch,
-        URL,
-        AbortController,
-        AbortSignal,
-        TextDecoder,
-        TextEncoder,
-        setTimeout,
-        clearTimeout,
-        crypto,
-      },
+      fetch,
+      URL,
+      AbortController,
+      AbortSignal,
+      TextDecoder,
+      TextEncoder,
+      setTimeout,
+      clearTimeout,
+      crypto,
       exports: {} as typeof Client,
     };
     vm.runInNewContext(read('dist/cjs/index.js'), sandbox);

@@ -105,7 +105,11 @@ describe('numbers', () => {
   it("'string' gives the digits", async () => {
     expect((await live.client({ numbers: 'string' }).query(text)).rows).toEqual([
       {
-        ...{ big: '9007199254740993', exact: '1.50', list: ['1'], small: 7, float: 0.1 },
+        big: '9007199254740993',
+        exact: '1.50',
+        list: ['1'],
+        small: 7,
+        float: 0.1,
         json: { n: '12345678901234567890.5' },
       },
     ]);
@@ -114,7 +118,11 @@ describe('numbers', () => {
   it("'bigint' gives BigInts of bigint, everywhere", async () => {
     const exact = live.client({ numbers: 'bigint' });
     const row = {
-      ...{ big: 9007199254740993n, exact: '1.50', list: [1n], small: 7, float: 0.1 },
+      big: 9007199254740993n,
+      exact: '1.50',
+      list: [1n],
+      small: 7,
+      float: 0.1,
       json: { n: '12345678901234567890.5' },
     };
     expect((await exact.query(text)).rows).toEqual([row]);

@@ -66,7 +66,9 @@ inBrowsers('attacks on the console', (name) => {
     it.each(preflightedWrites)('cannot even send $what', async ({ method, path, body }) => {
       await visitStranger();
       const result = await stranger.evaluate(sendWithHeaders, {
-        ...{ url: rowhouse.origin + path, method, body },
+        url: rowhouse.origin + path,
+        method,
+        body,
         headers: { 'content-type': 'application/json', 'rowhouse-console-token': 'guessed' },
       });
       expect(result).toBe('blocked');

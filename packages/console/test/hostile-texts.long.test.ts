@@ -188,7 +188,9 @@ inBrowsers('texts of strangers', (name) => {
 
   it('are texts in the names, the columns and the rows of files', async () => {
     const file = (csv: string) => ({
-      ...{ name: `${hostile}.csv`, mimeType: 'text/csv', buffer: Buffer.from(csv) },
+      name: `${hostile}.csv`,
+      mimeType: 'text/csv',
+      buffer: Buffer.from(csv),
     });
     await open(tableAddress);
     await button('Import').click();

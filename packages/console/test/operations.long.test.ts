@@ -20,7 +20,11 @@ function useSecondServer(): () => Embedded {
   let second: Embedded;
   beforeAll(async () => {
     second = await startEmbedded({
-      ...{ dataFolder: folder, masterKey: randomBytes(32), connections: 40, reserveBytes: 0, say: () => {} },
+      dataFolder: folder,
+      masterKey: randomBytes(32),
+      connections: 40,
+      reserveBytes: 0,
+      say: () => {},
       onEvent: () => {},
     });
   }, 120_000);
@@ -149,7 +153,10 @@ inBrowsers('operations', (name) => {
     await press('Add server');
     await page.getByText(`${server} takes new projects.`).waitFor({ timeout: 60_000 });
     expect((await listed()).at(-1)).toMatchObject({
-      ...{ name: server, state: 'ready', labels: ['eu', 'ssd'], capacity_mb: 10_000 },
+      name: server,
+      state: 'ready',
+      labels: ['eu', 'ssd'],
+      capacity_mb: 10_000,
     });
     expect(await page.content()).not.toContain(password);
     const moved = await rowhouse.call('POST', '/projects', { body: { name: `On ${server}`, server } });

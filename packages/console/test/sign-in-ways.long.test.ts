@@ -26,7 +26,9 @@ const origin = `http://127.0.0.1:${port}`;
 const provider = await startProvider({ redirectUri: `${origin}/console/signed-in` });
 const rowhouse = useTestService({
   now: () => Date.now() + laterMs,
-  ...{ console: builtConsole, consolePage: `${origin}/console/`, provider: provider.config },
+  console: builtConsole,
+  consolePage: `${origin}/console/`,
+  provider: provider.config,
 }) as ListeningService;
 const at = (path = '') => `http://localhost:${port}/console/${path}`;
 
@@ -176,8 +178,12 @@ inBrowsers('further ways to sign in', (name) => {
       await devtools.send('WebAuthn.enable');
       await devtools.send('WebAuthn.addVirtualAuthenticator', {
         options: {
-          ...{ protocol: 'ctap2', transport: 'internal', hasResidentKey: true, hasUserVerification: true },
-          ...{ isUserVerified: true, automaticPresenceSimulation: true },
+          protocol: 'ctap2',
+          transport: 'internal',
+          hasResidentKey: true,
+          hasUserVerification: true,
+          isUserVerified: true,
+          automaticPresenceSimulation: true,
         },
       });
       await page.goto(at());

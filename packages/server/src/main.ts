@@ -1,12 +1,9 @@
 // Starts the service: environment → config → engine → app → listen. Stops it in reverse order on a signal.
-import { availableParallelism } from 'node:os';
-import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import { accountKeyProblem, ensureAccount, operatorKeyProblem } from './access/accounts/first-account.ts';
-import { slotsFor } from './access/passwords/hashing.ts';
 import { buildApp, buildMetricsApp } from './app.ts';
 import { prepareControl } from './control/control.ts';
 import { openLog, openRequestLog, withoutSecrets } from './lib/log.ts';
@@ -14,25 +11,20 @@ import { createMetrics, type Metrics } from './metrics/http-requests.ts';
 import { proxyCounters, proxyGauges, restartGauges } from './metrics/metrics.ts';
 import { createRegistry } from './metrics/registry.ts';
 import type { Address } from './postgres/admin/database.ts';
-import { publicAddress } from './postgres-proxy/public-address.ts';
 import { listenForPostgres, openProxyFor, postgresPlace, tlsFilesOf } from './postgres-proxy/start.ts';
 import { refuseAdopted } from './programs/adoption/mark.ts';
+import { diskOf, keptConnections, openConfigured } from './programs/configured-service.ts';
 import { explain, greet, say } from './programs/start-output.ts';
 import { isWorker, sharedMetrics, startWorkers, tellReady, whenTold } from './programs/workers.ts';
 import { findCopied, findOwner, lockDataFolder, openDataFolder } from './servers/embedded/data-folder.ts';
 import {
-  clusterFolderOf,
   type Embedded,
   embeddedAddress,
   makeRoomToStart,
   refuseInterruptedRestore,
   startEmbedded,
 } from './servers/embedded/embedded.ts';
-import {
-  connectionsByMemory,
-  incrementalBackups,
-  machineMemoryMb,
-} from './servers/embedded/embedded-settings.ts';
+import { incrementalBackups } from './servers/embedded/embedded-settings.ts';
 import { cannotListen, type Place, requireFree } from './servers/embedded/listening.ts';
 import {
   openMasterKey,
@@ -41,13 +33,11 @@ import {
   requireMasterKey,
 } from './servers/embedded/master-key-fit.ts';
 import { checkExternal, parseDatabaseUrl } from './servers/external.ts';
-import { openService, type Service } from './service.ts';
+import type { Service } from './service.ts';
 import {
   backupLocation,
   type Config,
   ConfigError,
-  consoleUrl,
-  providerIn,
   readConfig,
   urlOf,
 } from './settings/config.ts';
@@ -107,7 +97,7 @@ async function startFirst(config: Config): Promise<void> {
   const { address, embedded } = await startEngine(config, masterKey, log);
   if (embedded) await proveMasterKey(config, address, masterKey);
   await prepareControl(address, config.controlDatabase);
-  const service = await openFor(config, address, masterKey, log, { background: true });
+  const service = await openConfigured(config, address, masterKey, log, { background: true });
   started.push(service.stop);
   const restarts = restartGauges(embedded);
   if (config.postgresPort !== null) tlsFilesOf(config, { make: true });
@@ -158,7 +148,7 @@ async function startWorker(config: Config): Promise<void> {
   const address = config.databaseUrl
     ? parseDatabaseUrl(config.databaseUrl)
     : embeddedAddress(config.dataFolder, masterKey);
-  const service = await openFor(config, address, masterKey, log, { background: false });
+  const service = await openConfigured(config, address, masterKey, log, { background: false });
   started.push(service.stop);
   const { proxy, ...own } = openProxy(config, service, log);
   const metrics = createMetrics({ ...service.gauges, ...own.gauges }, own.counters, service.serverGauges);
@@ -206,84 +196,6 @@ function record(config: Config, masterKey: Buffer, log: Logger): void {
   } catch (error) {
     log.warn({ err: error }, 'the check value of the master key could not be written');
   }
-}
-
-function openFor(
-  config: Config,
-  address: Address,
-  masterKey: Buffer,
-  log: Logger,
-  role: { background: boolean },
-) {
-  return openService({
-    address,
-    serverName: config.databaseUrl ? 'external' : 'embedded',
-    controlDatabase: config.controlDatabase,
-    masterKey,
-    spares: config.spares,
-    ...(!config.databaseUrl && {
-      disk: diskOf(config),
-      embedded: {
-        folder: clusterFolderOf(config.dataFolder),
-        restartAfterMs: config.restartAfterSeconds * 1000,
-      },
-    }),
-    restores: { dataFolder: config.dataFolder, isExternal: config.databaseUrl !== null },
-    ...backupOptions(config),
-    consolePage: consoleUrl(config, urlOf(config)),
-    provider: providerIn(config),
-    limits: {
-      maxLimitMb: config.maxLimitMb,
-      keepDeletedDays: config.keepDeletedDays,
-      auditDays: config.auditDays,
-      maxTimeoutMs: config.maxTimeoutMs,
-    },
-    // Each worker gets its share.
-    connections: {
-      budget: Math.max(1, Math.floor(config.connections / config.workers)),
-      kept: Math.max(1, Math.floor(keptConnections(config) / config.workers)),
-      share: Math.max(1, Math.ceil(config.projectConnections / config.workers)),
-      processes: config.workers,
-    },
-    users: {
-      passwordIterations: config.passwordIterations,
-      hashingSlots: slotsFor(availableParallelism() / config.workers),
-      delivery: config,
-    },
-    proxy: publicAddress(config),
-    exports: { programs: config.programEnvironment },
-    imports: {
-      folder: path.join(config.dataFolder, 'imports'),
-      allowPrivateHosts: config.importPrivateHosts,
-    },
-    log,
-    ...role,
-  });
-}
-
-/** For an external server, it is unknown how many more connections it can serve. */
-function keptConnections({ databaseUrl, connections, keptConnections: kept }: Config): number {
-  const usual = databaseUrl ? connections : connectionsByMemory(machineMemoryMb());
-  return Math.max(connections, kept ?? usual);
-}
-
-function backupOptions(config: Config) {
-  const location = backupLocation(config);
-  const { backupDays: retentionDays, backupRateMb: rateMb } = config;
-  return (
-    location && {
-      backups: {
-        ...{ location, retentionDays, rateMb, reserveBytes: diskOf(config).reserveBytes },
-        // The usual folder is on the disk of the first server, which may not have room for the others.
-        onlyFirst: config.backup === null,
-      },
-    }
-  );
-}
-
-function diskOf({ dataFolder, diskReserveMb }: Config) {
-  const reserveBytes = diskReserveMb === null ? null : diskReserveMb * 1024 * 1024;
-  return { folder: clusterFolderOf(dataFolder), reserveBytes };
 }
 
 function openTlsFor(config: Config, log: Logger) {

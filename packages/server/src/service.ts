@@ -30,14 +30,8 @@ import { openJobs } from './jobs/jobs.ts';
 import { openAccountRates } from './keys/account-rates.ts';
 import { openKeyRing } from './keys/verify.ts';
 import { openLater } from './lib/later.ts';
-import { backupGauges, serverBackupGauges } from './metrics/backups.ts';
-import {
-  backgroundGauges,
-  drillGauges,
-  serverGauges,
-  serviceCounters,
-  serviceGauges,
-} from './metrics/metrics.ts';
+import { serverBackupGauges } from './metrics/backups.ts';
+import { backgroundGauges, serverGauges, serviceCounters, serviceGauges } from './metrics/metrics.ts';
 import { openProjectLog } from './metrics/project-log.ts';
 import type { Counters, Gauges, LabelledGauges } from './metrics/registry.ts';
 import type { MoveDeps } from './moves/move.ts';
@@ -72,6 +66,7 @@ import { type OwnPostgres, openSurvivors } from './servers/guards/survivors.ts';
 import { openTerminations } from './servers/guards/terminations.ts';
 import { openServer, registerFirst, type Server } from './servers/server.ts';
 import { version } from './settings/version.ts';
+import { followContents } from './tables/known-contents.ts';
 import { openTableCache } from './tables/table-cache.ts';
 import { type ExportLimits, openExports } from './transfer/export/export.ts';
 import type { ProgramEnvironment } from './transfer/export/native.ts';
@@ -126,7 +121,11 @@ export async function openService(options: Options): Promise<Service> {
   const installation = await keepSetting(control, 'installation', randomUUID());
   const server = await openServer({
     ...(await registerFirst(control, options.serverName)),
-    ...{ control, holdsControl: true, address, masterKey, installation },
+    control,
+    holdsControl: true,
+    address,
+    masterKey,
+    installation,
   });
   const onError = (error: unknown) => log.error({ err: error }, 'background work failed');
   const disk = openDiskWatch({ folder: null, reserveBytes: null, ...options.disk, onError });
@@ -135,7 +134,11 @@ export async function openService(options: Options): Promise<Service> {
   const diskOf = (serverId: number) => (serverId === server.id ? disk : noDisk);
   const feed = followChanges(control);
   const servers = await openFleet({
-    ...{ control, feed, first: server, masterKey, onError },
+    control,
+    feed,
+    first: server,
+    masterKey,
+    onError,
     wantedSpares: ({ id }) => (diskOf(id).isLow() ? 0 : options.spares),
     loadOf: (serverId) => sessions.loadOf(serverId),
     onOpen: ({ name, version: postgres, findings }) => {
@@ -177,7 +180,12 @@ export async function openService(options: Options): Promise<Service> {
   const groupCommit = openGroupCommit(sessions);
   const { findDatabase } = sessions;
   const headroom = openHeadroom({
-    ...{ control, servers, feed, findDatabase, isDiskLow: disk.isLow, onError },
+    control,
+    servers,
+    feed,
+    findDatabase,
+    isDiskLow: disk.isLow,
+    onError,
     ownPids: sessions.pidsOf,
   });
   const distrusted = openDistrustedTables({ control, servers, pidsOf: sessions.pidsOf }, log);
@@ -218,28 +226,17 @@ export async function openService(options: Options): Promise<Service> {
     admission,
   };
   const tableCache = openTableCache();
-  /** The project may have another database now: after a reset or a promotion of a branch. */
-  const forgetContents = (projectId: string) => {
-    headroom.forget(projectId);
-    profiles.forget(projectId, 'schema');
-    sessions.outdate(projectId);
-    tableCache.forget(projectId);
-  };
-  feed.listen(({ projectId }) => {
-    if (projectId !== null) forgetContents(projectId);
-  });
-  const forgetAllContents = () => {
-    headroom.forgetAll();
-    profiles.forgetAll();
-    tableCache.forgetAll();
-  };
-  feed.listenToReset(forgetAllContents);
-  servers.onPromotion((name, host) => {
-    forgetAllContents();
-    log.warn({ server: name, host }, 'a standby was promoted; connections go to it now');
-  });
+  const forgetContents = followContents({ feed, servers, sessions, headroom, profiles, tableCache, log });
   const branches: BranchDeps = {
-    ...{ control, servers, diskOf, exports, imports, gate: sessions.gate, limits, now, onError },
+    control,
+    servers,
+    diskOf,
+    exports,
+    imports,
+    gate: sessions.gate,
+    limits,
+    now,
+    onError,
     inTurn: openInTurn(control),
     ensureCurrent: upgrades.ensure,
     forget: (projectId) => {
@@ -249,8 +246,16 @@ export async function openService(options: Options): Promise<Service> {
     startFromPast: (...args) => restores.branch(...args),
   };
   const moves: MoveDeps = {
-    ...{ control, servers, jobs, imports, gate: sessions.gate, inTurn: branches.inTurn, onError },
-    ...{ ensureCurrent: branches.ensureCurrent, forget: branches.forget, setHome: sessions.homes.set },
+    control,
+    servers,
+    jobs,
+    imports,
+    gate: sessions.gate,
+    inTurn: branches.inTurn,
+    onError,
+    ensureCurrent: branches.ensureCurrent,
+    forget: branches.forget,
+    setHome: sessions.homes.set,
   };
   /** The disk on which restored servers run. PostgreSQL itself may be on another machine. */
   const workDisk =
@@ -258,8 +263,18 @@ export async function openService(options: Options): Promise<Service> {
       ? openDiskWatch({ folder: dataFolder, reserveBytes: null, onError })
       : disk;
   const restoreDeps: RestoreDeps = {
-    ...{ control, servers, jobs, imports, backups, limits, now, onError },
-    ...{ dataFolder, disk: workDisk, isEmbedded: !isExternal, stallMs: options.restores?.stallMs },
+    control,
+    servers,
+    jobs,
+    imports,
+    backups,
+    limits,
+    now,
+    onError,
+    dataFolder,
+    disk: workDisk,
+    isEmbedded: !isExternal,
+    stallMs: options.restores?.stallMs,
     ...(options.exports?.programs && { programs: options.exports.programs }),
     exchange: ({ server: of, account }, projectId, otherId, signal) =>
       waitForTurn(branches.inTurn, { server: of, account }, signal, async () => {
@@ -291,7 +306,13 @@ export async function openService(options: Options): Promise<Service> {
     onError,
   });
   const users: UserDeps = {
-    ...{ control, query, hashing, keyRing, delivery, now, onError },
+    control,
+    query,
+    hashing,
+    keyRing,
+    delivery,
+    now,
+    onError,
     store: openUserStore(query),
     refreshKey: refreshTokenKey(masterKey),
   };
@@ -334,13 +355,7 @@ export async function openService(options: Options): Promise<Service> {
     log,
     version,
   };
-  const ownGauges = background
-    ? {
-        ...backgroundGauges(background),
-        ...(keeper && backupGauges(keeper, now)),
-        ...(drills && drillGauges(drills, now)),
-      }
-    : {};
+  const ownGauges = background ? backgroundGauges(background, keeper, drills, now) : {};
   const ownServerGauges = keeper ? serverBackupGauges(keeper, now) : {};
   return {
     deps,

@@ -28,9 +28,13 @@ export async function sendParts({ id, file, signal, onProgress }: Parts): Promis
     onProgress(start);
     try {
       const { upload: now } = await upload<UploadResponse>({
-        ...{ method: 'PATCH', path: path`uploads/${id}`, headers: { 'upload-offset': String(start) } },
-        ...{ file: file.slice(start, start + partBytes), contentType: 'application/octet-stream' },
-        ...{ signal, onProgress: (sent) => onProgress(start + sent) },
+        method: 'PATCH',
+        path: path`uploads/${id}`,
+        headers: { 'upload-offset': String(start) },
+        file: file.slice(start, start + partBytes),
+        contentType: 'application/octet-stream',
+        signal,
+        onProgress: (sent) => onProgress(start + sent),
       });
       offset = now.offset;
     } catch (error) {

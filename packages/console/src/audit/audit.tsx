@@ -41,7 +41,10 @@ export function Audit() {
   const save = useMutation({
     mutationFn: () =>
       download({
-        ...{ method: 'GET', path: 'audit', query, accept: 'application/x-ndjson' },
+        method: 'GET',
+        path: 'audit',
+        query,
+        accept: 'application/x-ndjson',
         fileName: `${fileNameOf(account.name, 'audit')}.jsonl`,
       }),
     onError: toast.failed,

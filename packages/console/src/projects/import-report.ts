@@ -15,7 +15,9 @@ export function readReport(result: Record<string, unknown> | null): ImportReport
     ? (skipped as { entry: unknown; reason: unknown; lost?: unknown }[])
     : [];
   return {
-    ...{ tables: count(tables), rows: count(rows), users: count(users) },
+    tables: count(tables),
+    rows: count(rows),
+    users: count(users),
     skipped: list.map(({ entry, reason, lost }, index) => ({
       key: String(index),
       entry: String(entry),

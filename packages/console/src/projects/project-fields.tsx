@@ -7,7 +7,8 @@ export const emptyProject: NewProject = { name: '', slug: '', limitMb: '512' };
 
 /** For the API, which derives the slug from the name if there is none. */
 export const bodyOf = ({ name, slug, limitMb }: NewProject) => ({
-  ...{ name: name.trim(), limit_mb: Number(limitMb) },
+  name: name.trim(),
+  limit_mb: Number(limitMb),
   ...(slug && { slug }),
 });
 

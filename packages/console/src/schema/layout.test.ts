@@ -4,7 +4,9 @@ import { boxWidth, layoutTables } from './layout.ts';
 
 function table(name: string, refersTo: string[] = []): Table {
   return {
-    ...{ schema: 'public', name, columns: [{ name: 'id' }, ...refersTo.map((other) => ({ name: other }))] },
+    schema: 'public',
+    name,
+    columns: [{ name: 'id' }, ...refersTo.map((other) => ({ name: other }))],
     references: refersTo.map((other) => ({
       columns: [other],
       target: { schema: 'public', name: other },

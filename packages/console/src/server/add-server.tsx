@@ -17,7 +17,8 @@ export function AddServer({ onClose }: { onClose: () => void }) {
     mutationFn: () => {
       const words = labels.split(/[\s,]+/).filter(Boolean);
       const body: AddServerBody = {
-        ...{ name: name.trim(), address: address.trim() },
+        name: name.trim(),
+        address: address.trim(),
         ...(words.length > 0 && { labels: words }),
         ...(capacityMb && { capacity_mb: Number(capacityMb) }),
         ...(connections && { capacity_connections: Number(connections) }),

@@ -64,7 +64,8 @@ function StartDialog({ action, onStarted, onClose }: Props) {
   const [kind, setKind] = useState('incremental');
   const [project, setProject] = useState('');
   const bodies: Record<Action, object> = {
-    ...{ backup: { kind }, verify: {} },
+    backup: { kind },
+    verify: {},
     drill: project.trim() === '' ? {} : { project: project.trim() },
   };
   const { once } = useIdempotencyKey();

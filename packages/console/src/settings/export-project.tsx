@@ -22,8 +22,12 @@ export function ExportProject({ slug }: { slug: string }) {
     try {
       const extension = formats.find(({ value }) => value === format)?.extension ?? 'dump';
       const total = await download({
-        ...{ method: 'GET', path: path`projects/${slug}/export`, accept: '*/*', query: { format } },
-        ...{ fileName: `${fileNameOf(slug)}.${extension}`, onProgress: setBytes },
+        method: 'GET',
+        path: path`projects/${slug}/export`,
+        accept: '*/*',
+        query: { format },
+        fileName: `${fileNameOf(slug)}.${extension}`,
+        onProgress: setBytes,
       });
       toast.done(`Exported ${formatBytes(total)}.`);
     } catch (error) {

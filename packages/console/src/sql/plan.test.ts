@@ -43,7 +43,10 @@ it('a plan that did not run has costs only', () => {
 
 it('estimates the rows that a statement changes, those of changes inside WITH included', () => {
   const node = (type: string, rows: number, relationship: string, ...children: object[]) => ({
-    ...{ 'Node Type': type, 'Plan Rows': rows, 'Parent Relationship': relationship, Plans: children },
+    'Node Type': type,
+    'Plan Rows': rows,
+    'Parent Relationship': relationship,
+    Plans: children,
   });
   const answer = (root: object) => ({ columns: ['p'], rows: [{ p: JSON.stringify([{ Plan: root }]) }] });
   const inner = node('ModifyTable', 0, 'InitPlan', node('Seq Scan', 40, 'Outer'));

@@ -45,8 +45,15 @@ export function resultReader(): ResultReader {
     soFar: () =>
       head && rows.length > 0
         ? {
-            ...{ ok: true, columns: head.columns, types: head.types, rows, row_count: rows.length },
-            ...{ duration_ms: 0, command: 'SELECT', affected: rows.length, truncated: false },
+            ok: true,
+            columns: head.columns,
+            types: head.types,
+            rows,
+            row_count: rows.length,
+            duration_ms: 0,
+            command: 'SELECT',
+            affected: rows.length,
+            truncated: false,
           }
         : null,
     end() {

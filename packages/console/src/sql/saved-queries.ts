@@ -69,5 +69,7 @@ export async function writeDraft(slug: string, tab: Tab): Promise<SavedQuery> {
 }
 
 export const storedOf = ({ id, updated_at, query }: SavedQuery): Stored => ({
-  ...{ id, updatedAt: updated_at, text: query },
+  id,
+  updatedAt: updated_at,
+  text: query,
 });

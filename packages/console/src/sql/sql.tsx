@@ -165,7 +165,9 @@ async function exportRows(slug: string, { sql: query, params }: Chosen, format: 
   const { type: accept, extension } = formats[format];
   try {
     const bytes = await download({
-      ...{ method: 'POST', path: path`projects/${slug}/query`, accept },
+      method: 'POST',
+      path: path`projects/${slug}/query`,
+      accept,
       body: { query, params, read_only: true },
       fileName: `${fileNameOf(slug, 'result')}.${extension}`,
     });

@@ -33,7 +33,10 @@ const columns: AlterField = { key: 'columns', label: 'Columns', kind: 'columns' 
 export const readList = (value = '') => (value === '' ? [] : (JSON.parse(value) as string[]));
 const quoteList = (value: string | undefined) => readList(value).map(quoteName).join(', ');
 const constraintName: AlterField = {
-  ...{ key: 'name', label: 'Name', kind: 'name', isOptional: true },
+  key: 'name',
+  label: 'Name',
+  kind: 'name',
+  isOptional: true,
   help: 'Empty: PostgreSQL chooses one.',
 };
 const named = (name = '') => (name.trim() === '' ? '' : `constraint ${quoteName(name)} `);
@@ -69,7 +72,10 @@ export const alterations = {
       column,
       { key: 'type', label: 'New type', kind: 'type' },
       {
-        ...{ key: 'using', label: 'Using', kind: 'expression', isOptional: true },
+        key: 'using',
+        label: 'Using',
+        kind: 'expression',
+        isOptional: true,
         help: 'How a value becomes one of the new type, if PostgreSQL does not know.',
       },
     ],
@@ -91,7 +97,10 @@ export const alterations = {
     fields: [
       column,
       {
-        ...{ key: 'default', label: 'Default', kind: 'expression', isOptional: true },
+        key: 'default',
+        label: 'Default',
+        kind: 'expression',
+        isOptional: true,
         help: 'An SQL expression. Empty: the default is removed.',
       },
     ],
@@ -164,11 +173,17 @@ export const alterations = {
       { key: 'command', label: 'For', kind: 'command' },
       { key: 'role', label: 'Role', kind: 'name', help: 'Such as authenticated or anon.' },
       {
-        ...{ key: 'using', label: 'Rows that are seen', kind: 'expression', isOptional: true },
+        key: 'using',
+        label: 'Rows that are seen',
+        kind: 'expression',
+        isOptional: true,
         help: 'Such as owner = auth.uid(). Not for insert.',
       },
       {
-        ...{ key: 'check', label: 'Rows that may be written', kind: 'expression', isOptional: true },
+        key: 'check',
+        label: 'Rows that may be written',
+        kind: 'expression',
+        isOptional: true,
         help: 'Not for select and delete.',
       },
     ],

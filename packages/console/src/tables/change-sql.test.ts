@@ -5,11 +5,21 @@ import { arrayText } from './array-text.ts';
 import { changeStatements, readableStatements } from './change-sql.ts';
 
 const column = (name: string, type: string) => ({
-  ...{ name, type, not_null: false, default: null, identity: null },
-  ...{ generated: null, enum: null, comment: null },
+  name,
+  type,
+  not_null: false,
+  default: null,
+  identity: null,
+  generated: null,
+  enum: null,
+  comment: null,
 });
 const table: Table = {
-  ...{ schema: 'public', name: 'te"as', kind: 'table', comment: null, row_security: false },
+  schema: 'public',
+  name: 'te"as',
+  kind: 'table',
+  comment: null,
+  row_security: false,
   columns: [
     column('id', 'bigint'),
     column('name', 'text'),
@@ -17,7 +27,9 @@ const table: Table = {
     column('data', 'jsonb'),
     column('spot', 'point'),
   ],
-  ...{ primary_key: ['id'], uniques: [], references: [] },
+  primary_key: ['id'],
+  uniques: [],
+  references: [],
 };
 const values = { id: '1', name: "O'Neill", price: '1.50', data: { a: 1 }, spot: '(1,2)' };
 const row = { key: '["1"]', values };

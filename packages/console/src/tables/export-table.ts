@@ -13,7 +13,10 @@ export async function exportTable(slug: string, table: string, { filters, sorts 
   const { type: accept, extension } = formats[format];
   try {
     const bytes = await download({
-      ...{ method: 'GET', path: path`projects/${slug}/tables/${table}`, accept, query },
+      method: 'GET',
+      path: path`projects/${slug}/tables/${table}`,
+      accept,
+      query,
       fileName: `${fileNameOf(slug, table)}.${extension}`,
     });
     toast.done(`Exported ${formatBytes(bytes)}.`);

@@ -48,8 +48,10 @@ export function ImportDialog({ slug, table, onImported, onClose }: Props) {
     try {
       const { row_count } = await upload<{ row_count: number }>({
         path: path`projects/${slug}/tables/${tableName(table)}`,
-        ...{ file, contentType: contentTypes[preview.format] },
-        ...{ signal, onProgress: setSent },
+        file,
+        contentType: contentTypes[preview.format],
+        signal,
+        onProgress: setSent,
       });
       toast.done(`${plural(row_count, 'row')} imported.`);
       void client.invalidateQueries({ queryKey: ['project', slug, 'tables'] });

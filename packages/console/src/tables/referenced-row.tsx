@@ -19,7 +19,8 @@ export function ReferencedRow({ slug, reference, columnValue }: Props) {
   // With a NULL or a default in one of its columns, a foreign key refers to nothing.
   const isSet = values.every((value) => value !== null && value !== undefined);
   const filters = reference.target_columns.map((column, index) => ({
-    ...{ column, operator: 'eq' as const },
+    column,
+    operator: 'eq' as const,
     value: textOf(values[index]),
   }));
   const { data, error } = useQuery({

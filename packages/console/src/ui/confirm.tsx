@@ -18,7 +18,11 @@ export function Confirm({ title, children, action, word, isBusy = false, error, 
   const [typed, setTyped] = useState('');
   return (
     <FormDialog
-      {...{ title, action, isBusy, error, onClose }}
+      title={title}
+      action={action}
+      isBusy={isBusy}
+      error={error}
+      onClose={onClose}
       onSubmit={onConfirm}
       isReady={word === undefined || typed === word}
       isDanger

@@ -115,7 +115,9 @@ export function openBackups(
              pg_current_wal_flush_lsn()::text as lsn`);
     if (!row) throw new Error('PostgreSQL does not identify itself.');
     return {
-      ...{ cluster: row.cluster, timeline: row.timeline, segmentBytes: Number(row.segment) },
+      cluster: row.cluster,
+      timeline: row.timeline,
+      segmentBytes: Number(row.segment),
       lsn: parseLsn(row.lsn),
     };
   };
@@ -169,7 +171,11 @@ export function openBackups(
       await prepareSlot();
       const parent = kind === 'incremental' ? ((await look()).usable.at(-1) ?? null) : null;
       const request = {
-        ...{ repository: await repository(), address, maintenance, progress: run.progress, signal },
+        repository: await repository(),
+        address,
+        maintenance,
+        progress: run.progress,
+        signal,
         maxRateKb: rateMb === 0 ? null : rateMb * 1024,
         isEmbedded: isEmbedded(address, masterKey),
       };

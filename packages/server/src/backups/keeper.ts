@@ -78,7 +78,11 @@ export function openBackupKeeper(
     }
     const { segmentBytes } = await backups.position();
     await receiveWal({
-      ...{ repository: await backups.repository(), address, maintenance, slot, segmentBytes },
+      repository: await backups.repository(),
+      address,
+      maintenance,
+      slot,
+      segmentBytes,
       everyMs: walEveryMs[options.location.kind],
       signal: ended,
       onStored: (lsn, flushed) => {

@@ -80,7 +80,9 @@ export async function verifyOn(chosen: readonly Verifiable[], run: Run): Promise
   });
   const sum = (name: 'backups' | 'segments' | 'bytes') => found.reduce((total, one) => total + one[name], 0);
   return {
-    ...{ backups: sum('backups'), segments: sum('segments'), bytes: sum('bytes') },
+    backups: sum('backups'),
+    segments: sum('segments'),
+    bytes: sum('bytes'),
     problems: found.flatMap(({ problems }) => problems),
   };
 }
@@ -89,7 +91,8 @@ export async function pruneOn(chosen: readonly Backups[], run: Run): Promise<Pru
   const found = await inTurn(chosen, run, (backups, { signal }) => backups.prune(signal));
   const sum = (name: 'segments' | 'unfinished') => found.reduce((total, one) => total + one[name], 0);
   return {
-    ...{ segments: sum('segments'), unfinished: sum('unfinished') },
+    segments: sum('segments'),
+    unfinished: sum('unfinished'),
     backups: found.flatMap(({ backups }) => backups),
   };
 }

@@ -9,9 +9,20 @@ const now = Date.parse('2026-11-16T12:00:00Z');
 function backup(daysAgo: number, kind: 'full' | 'incremental', parent: BackupDescription | null = null) {
   const at = new Date(now - daysAgo * day).toISOString();
   const description: BackupDescription = {
-    ...{ format: 1, id: `${at}-${kind}`, kind, parent: parent?.id ?? null, cluster: '1', timeline: 1 },
-    ...{ postgres: '18.4', segment_bytes: 1, started_at: at, ended_at: at, databases: [], parts: [] },
-    ...{ start_lsn: formatLsn(BigInt(1000 - daysAgo)), end_lsn: formatLsn(BigInt(1000 - daysAgo)) },
+    format: 1,
+    id: `${at}-${kind}`,
+    kind,
+    parent: parent?.id ?? null,
+    cluster: '1',
+    timeline: 1,
+    postgres: '18.4',
+    segment_bytes: 1,
+    started_at: at,
+    ended_at: at,
+    databases: [],
+    parts: [],
+    start_lsn: formatLsn(BigInt(1000 - daysAgo)),
+    end_lsn: formatLsn(BigInt(1000 - daysAgo)),
     manifest: { name: 'manifest', bytes: 1, stored_bytes: 1, sha256: '' },
   };
   return description;

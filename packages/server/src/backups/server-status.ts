@@ -78,9 +78,14 @@ async function describeStored(
   const repository = backups.repositoryOf(member);
   const stored = repository ? await lookAt(repository) : { backups: [], damaged: [], restorable: [] };
   return {
-    ...{ name: row.name, server, problem, backups: stored.backups, damaged: stored.damaged },
+    name: row.name,
+    server,
+    problem,
+    backups: stored.backups,
+    damaged: stored.damaged,
     ranges: rangesOf(stored.restorable),
-    ...{ lagSeconds: null, lagBytes: null },
+    lagSeconds: null,
+    lagBytes: null,
     lastVerifiedAt: server ? await backups.of(server).lastVerifiedAt() : null,
   };
 }

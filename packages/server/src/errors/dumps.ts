@@ -83,7 +83,8 @@ export const dumpErrors = {
   /** `details`: as of project_full. */
   importFull: (details: unknown, hint: string) =>
     new RowhouseError('project_full', 'The data does not fit into limit_mb. Nothing was left behind.', {
-      ...{ hint, details },
+      hint,
+      details,
     }),
   /** `problem`: what PostgreSQL says about an entry of the dump. */
   importFailed: (problem: string) =>

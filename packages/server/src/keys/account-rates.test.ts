@@ -4,7 +4,11 @@ import type { Caller } from './caller.ts';
 
 const caller = (accountId: string, maxPerSecond: number | null): Caller => ({
   ...({ kind: 'account', keyId: 'k', role: 'owner', projects: null } as const),
-  ...{ accountId, maxPerSecond, isOperator: false, person: null, expiresAt: null },
+  accountId,
+  maxPerSecond,
+  isOperator: false,
+  person: null,
+  expiresAt: null,
 });
 const countOf = (admit: () => boolean, times: number) =>
   Array.from({ length: times }, admit).filter(Boolean).length;

@@ -211,8 +211,15 @@ export function toCaller(row: CallerRow): Caller | null {
     if (role === null) return null;
     const isOperator = row.isOperator === true && isOperatorRole(role);
     return {
-      ...{ kind, keyId: id, accountId, role, projects: null, isOperator },
-      ...{ person: null, maxPerSecond, expiresAt },
+      kind,
+      keyId: id,
+      accountId,
+      role,
+      projects: null,
+      isOperator,
+      person: null,
+      maxPerSecond,
+      expiresAt,
     };
   }
   if (projectId === null || serverId === null || slug === null || passwordVersion === null) return null;

@@ -173,7 +173,8 @@ export const tools: readonly Tool[] = [
       return statement(slug, {
         query: text,
         ...(values && { params: values }),
-        ...{ limit: rows, dry_run: isPreview },
+        limit: rows,
+        dry_run: isPreview,
         ...(most !== undefined && { max_affected: most }),
       });
     },

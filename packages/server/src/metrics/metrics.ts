@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Hashing } from '../access/passwords/hashing.ts';
 import type { Background } from '../background/background.ts';
 import type { Drills } from '../backups/check/drills.ts';
+import type { FleetKeeper } from '../backups/fleet-keeper.ts';
 import type { Control } from '../control/control.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { PostgresProxy } from '../postgres-proxy/proxy.ts';
@@ -18,6 +19,7 @@ import type { Fleet, Member } from '../servers/fleet.ts';
 import type { Survivors } from '../servers/guards/survivors.ts';
 import type { Server, Servers } from '../servers/server.ts';
 import { lackedByPostgres } from '../settings/security-fixes.ts';
+import { backupGauges } from './backups.ts';
 import type { Counters, Gauges, LabelledGauges } from './registry.ts';
 import { sparingly } from './sparingly.ts';
 
@@ -64,7 +66,12 @@ export function serviceGauges({
 }
 
 /** What only the process that does the background work knows. */
-export function backgroundGauges(background: Background): Gauges {
+export function backgroundGauges(
+  background: Background,
+  keeper: FleetKeeper | null,
+  drills: Drills | null,
+  now: () => number,
+): Gauges {
   return {
     rowhouse_projects_without_database: {
       help: 'Projects whose database is missing. Must be 0.',
@@ -74,10 +81,12 @@ export function backgroundGauges(background: Background): Gauges {
       help: 'Databases of this installation that no project owns. Must be 0.',
       read: () => background.discrepancies().databasesWithoutRow.length,
     },
+    ...(keeper && backupGauges(keeper, now)),
+    ...(drills && drillGauges(drills, now)),
   };
 }
 
-export function drillGauges(drills: Drills, now: () => number): Gauges {
+function drillGauges(drills: Drills, now: () => number): Gauges {
   return {
     rowhouse_restore_drill_age_seconds: {
       help: 'Time since a project was last restored aside and found to be equal. NaN: never.',

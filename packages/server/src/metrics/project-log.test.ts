@@ -4,8 +4,17 @@ import { type NotedRequest, openProjectLog } from './project-log.ts';
 
 const minute = 60_000;
 const request = (more: Partial<NotedRequest> = {}): NotedRequest => ({
-  ...{ requestId: 'r', method: 'POST', route: '/api/dbaas/v2/projects/:slug/query', path: '/x', status: 200 },
-  ...{ ms: 1, keyId: 'key', projectId: 'p', failure: null, statement: null, ...more },
+  requestId: 'r',
+  method: 'POST',
+  route: '/api/dbaas/v2/projects/:slug/query',
+  path: '/x',
+  status: 200,
+  ms: 1,
+  keyId: 'key',
+  projectId: 'p',
+  failure: null,
+  statement: null,
+  ...more,
 });
 const failed = (more: Partial<NotedRequest> = {}) =>
   request({ status: 404, failure: errors.tableNotFound('t', null), ...more });

@@ -101,7 +101,10 @@ async function restoreFrom(
 ): Promise<void> {
   const { copyId, to, source, signal, limitMb, progress } = options;
   const pieces = await makePieces('custom', {
-    ...{ address: source, sessionName: 'rowhouse move', signal, more },
+    address: source,
+    sessionName: 'rowhouse move',
+    signal,
+    more,
     findNative: async () => null,
   });
   const spool = await options.spool(limitMb, pieces).catch((error) => {
@@ -110,7 +113,12 @@ async function restoreFrom(
   progress(until / 2);
   try {
     const report = await restoreDump({
-      ...{ server: to, signal, file: spool.file(), limits: { statementMs }, users, isPart },
+      server: to,
+      signal,
+      file: spool.file(),
+      limits: { statementMs },
+      users,
+      isPart,
       project: { id: copyId, serverId: to.id, passwordVersion: 1, accountId: null },
       maxUnpackedBytes: ownUnpackedBytes,
       progress: (fraction) => progress((until / 2) * (1 + fraction)),
@@ -134,7 +142,10 @@ export function openWriter(
   loginAs?: 'auth',
 ): Promise<ImportSession> {
   const login = {
-    ...{ id: copyId, serverId: to.id, passwordVersion: 1, accountId: null },
+    id: copyId,
+    serverId: to.id,
+    passwordVersion: 1,
+    accountId: null,
     ...(loginAs && { loginAs }),
   };
   return ImportSession.open(to, login, { statementMs }, signal);

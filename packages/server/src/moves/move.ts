@@ -93,8 +93,11 @@ export async function startMoveOf(
   if (!(await findMove(control, project.id))) await checkName(to, project.id);
   const jobId = newId();
   const move: Move = {
-    ...{ projectId: project.id, jobId, copyId: newId() },
-    ...{ fromServer: from.id, toServer: to.id },
+    projectId: project.id,
+    jobId,
+    copyId: newId(),
+    fromServer: from.id,
+    toServer: to.id,
   };
   await insertMove(control, move, to.template);
   const newJob = { id: jobId, kind: 'move' as const, accountId: project.account_id, projectId: project.id };
@@ -169,8 +172,15 @@ async function copyAndSwitch(
   let plan = planned;
   const told = () => ({ mode: plan.mode, ...(plan.reason !== undefined && { reason: plan.reason }) });
   const copying: OnlineOptions = {
-    ...{ projectId, copyId, from, to, source, progress: run.progress, signal: run.signal },
-    ...{ limitMb: project.limit_mb, spool: deps.imports.spool },
+    projectId,
+    copyId,
+    from,
+    to,
+    source,
+    progress: run.progress,
+    signal: run.signal,
+    limitMb: project.limit_mb,
+    spool: deps.imports.spool,
     onPhase: async (phase) => {
       run.detail({ ...told(), phase });
       if (phase === 'copying rows') await onStep('copy');

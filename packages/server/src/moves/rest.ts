@@ -70,7 +70,9 @@ async function copyAll(
 ): Promise<void> {
   for (const name of names) {
     const [[columns = null] = []] = await ask(reader, listColumns, [name], {
-      ...{ timeoutMs: statementMs, signal, terminate: () => reader.destroy() },
+      timeoutMs: statementMs,
+      signal,
+      terminate: () => reader.destroy(),
     });
     if (columns !== null) await copyTable(reader, writer, name, `(${columns})`);
   }

@@ -72,6 +72,8 @@ it('clients are told a name that they can use, and to use TLS unless it is this 
   expect(told({ ROWHOUSE_POSTGRES_HOST: '0.0.0.0' })).toEqual({ host: '127.0.0.1', port, sslmode: null });
   expect(told({ ROWHOUSE_HOST: '10.0.0.7' })).toEqual({ host: '10.0.0.7', port, sslmode: 'require' });
   expect(told({ ROWHOUSE_HOST: '::', ROWHOUSE_PUBLIC_HOST: 'db.example.com' })).toEqual({
-    ...{ host: 'db.example.com', port, sslmode: 'require' },
+    host: 'db.example.com',
+    port,
+    sslmode: 'require',
   });
 });

@@ -32,14 +32,18 @@ async function examinePort(config: Config, isRunning: boolean): Promise<Check> {
   if (refusal === 'EADDRINUSE' && isRunning)
     return { check, state: 'ok', found: `${port} on ${host} is used by the service` };
   return {
-    ...{ check, state: 'problem', found: `the service cannot listen on ${host}:${port} (${refusal})` },
+    check,
+    state: 'problem',
+    found: `the service cannot listen on ${host}:${port} (${refusal})`,
     todo: 'Set ROWHOUSE_POSTGRES_PORT to another port, or ROWHOUSE_POSTGRES_HOST to an address of this machine.',
   };
 }
 
 function examineOwnCertificate(config: Config, now: number): Check {
   return examineCertificate({
-    ...{ check, now, files: tlsFilesOf(config, { make: false }) },
+    check,
+    now,
+    files: tlsFilesOf(config, { make: false }),
     isSelfSigned: config.postgresTlsCert === null && config.tlsCert === null,
     name: {
       text: publicAddress(config)?.host ?? '',

@@ -181,7 +181,14 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     try {
       checkRoom(project);
       const isLoggedIn = await logIn({
-        ...{ client: socket, server, packet, rest, cancels, counts, live, ended },
+        client: socket,
+        server,
+        packet,
+        rest,
+        cancels,
+        counts,
+        live,
+        ended,
         whyEnded: () => options.whyEnded(project),
         isThere: () => options.isThere(project),
         onRefused: (reason, error) => {

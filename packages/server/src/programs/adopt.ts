@@ -33,7 +33,10 @@ async function run(config: Config, request: Request): Promise<Answer> {
     const masterKey = await openMasterKey(config);
     makeRoomToStart(config.dataFolder);
     const embedded = await startEmbedded({
-      ...{ dataFolder: config.dataFolder, masterKey, interrupted: interrupted.signal, reserveBytes: 0 },
+      dataFolder: config.dataFolder,
+      masterKey,
+      interrupted: interrupted.signal,
+      reserveBytes: 0,
       connections: connectionsByMemory(machineMemoryMb()),
       say: () => {},
       onEvent: () => {},
@@ -41,8 +44,12 @@ async function run(config: Config, request: Request): Promise<Answer> {
     try {
       await proveMasterKey(config, embedded.address, masterKey);
       const place: Place = {
-        ...{ dataFolder: config.dataFolder, masterKey, embedded: embedded.address },
-        ...{ controlDatabase: config.controlDatabase, progress: tell, signal: interrupted.signal },
+        dataFolder: config.dataFolder,
+        masterKey,
+        embedded: embedded.address,
+        controlDatabase: config.controlDatabase,
+        progress: tell,
+        signal: interrupted.signal,
       };
       return request.action === 'undo' ? await undo(config, place) : await finish(config, place, request);
     } finally {
@@ -69,8 +76,12 @@ async function finish(config: Config, place: Place, request: Request): Promise<A
   const { mark: done, copied } = adopted;
   return {
     ok: true,
-    ...{ server: done.server, hosts: done.hosts, control_database: done.controlDatabase },
-    ...{ data: config.dataFolder, environment_file: file, copied },
+    server: done.server,
+    hosts: done.hosts,
+    control_database: done.controlDatabase,
+    data: config.dataFolder,
+    environment_file: file,
+    copied,
   };
 }
 

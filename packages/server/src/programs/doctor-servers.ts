@@ -33,7 +33,8 @@ export async function examineServers(config: Config): Promise<Check[]> {
 
 function adoptedBy(mark: Mark): Check {
   return {
-    ...{ check: 'servers', state: 'warning' },
+    check: 'servers',
+    state: 'warning',
     found: `the installation of this data folder is on ${placeOf(mark)}`,
     todo: `Start the service with ROWHOUSE_DATABASE_URL. To come back: rowhouse servers adopt ${mark.server} --undo.`,
   };
@@ -73,7 +74,9 @@ async function examineServer(
   if (row.state === 'detached')
     return [
       {
-        ...{ check, state: 'warning', found: `${row.hosts.join(', ')} is detached since a restore` },
+        check,
+        state: 'warning',
+        found: `${row.hosts.join(', ')} is detached since a restore`,
         todo: `Its projects answer 503. If no other service uses it: rowhouse servers attach ${row.name}.`,
       },
     ];

@@ -39,7 +39,10 @@ async function run(config: Config, to: string, cluster: string): Promise<Answer>
   const storage = openStorage(location);
   try {
     const restored = await restoreServer({
-      ...{ storage, masterKey, to: target, signal: interrupted.signal },
+      storage,
+      masterKey,
+      to: target,
+      signal: interrupted.signal,
       dataFolder: config.dataFolder,
       controlDatabase: config.controlDatabase,
       cluster: cluster === '' ? null : cluster,

@@ -52,7 +52,8 @@ export async function createProject(
   const choose = () =>
     serverId === undefined
       ? servers.place({
-          ...{ limitMb, without },
+          limitMb,
+          without,
           ...(wanted !== undefined && { server: wanted }),
           ...(labels && { labels }),
         })

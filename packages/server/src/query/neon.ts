@@ -24,8 +24,13 @@ function formsOf(mode: NeonMode) {
   const layout = layoutOf(mode);
   const end = (exchange: Result) => neonEnd(exchange, mode.arrays);
   const form = (opening: string): Form => ({
-    ...{ opening: Buffer.from(opening), hasHead: true, hasRows: true, hidden: 0, onLastRow: null },
-    ...{ close: end, layout },
+    opening: Buffer.from(opening),
+    hasHead: true,
+    hasRows: true,
+    hidden: 0,
+    onLastRow: null,
+    close: end,
+    layout,
   });
   return { withSession: form('{'), first: form('{'), next: form(',{') };
 }

@@ -139,6 +139,8 @@ type ProjectSize = {
   growers: Set<Grower>;
   budget: Budget;
 };
+/** A project whose size was not measured yet. */
+const unmeasured = { size: 0, at: 0, epoch: 0, measuring: null };
 const nothing = () => {};
 const farBytesOf = ({ rate }: ProjectSize) => 2 * reactionMs * rate;
 type Grower = { since: number; stopAt: number; stop: (because: RowhouseError) => void };
@@ -200,16 +202,15 @@ export function openHeadroom(options: Options): Headroom {
       from projects where id = ${projectId}`);
     if (!row) throw errors.unavailable('the project is gone');
     const project: ProjectSize = {
-      ...{
-        id: projectId,
-        serverId: row.serverId,
-        rate: writeRateOf(servers.of(row.serverId).address),
-        limit: row.limit + row.empty,
-        empty: row.empty,
-        reserve: reserveOf(row.limit),
-        cap: capOf(row.limit) + row.empty,
-      },
-      ...{ size: 0, at: 0, epoch: 0, measuring: null, growers: new Set() },
+      id: projectId,
+      serverId: row.serverId,
+      rate: writeRateOf(servers.of(row.serverId).address),
+      limit: row.limit + row.empty,
+      empty: row.empty,
+      reserve: reserveOf(row.limit),
+      cap: capOf(row.limit) + row.empty,
+      ...unmeasured,
+      growers: new Set(),
       budget: budgets.memo(projectId),
     };
     await measure(project);

@@ -106,7 +106,10 @@ const timeoutMs = 25_000;
 
 async function lookInside(server: Server, id: string, tables: readonly string[] | null): Promise<Look> {
   const login: ProjectLogin = {
-    ...{ id, serverId: server.id, passwordVersion: 1, accountId: null },
+    id,
+    serverId: server.id,
+    passwordVersion: 1,
+    accountId: null,
     loginAs: 'auth',
   };
   for (let attempt = 1; ; attempt++) {

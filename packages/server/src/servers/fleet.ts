@@ -74,7 +74,9 @@ export async function openFleet(options: Options): Promise<Fleet> {
 
   const sparesFor = (server: Server): Spares =>
     keepSpares({
-      ...{ control, server, onError },
+      control,
+      server,
+      onError,
       wanted: () => {
         const entry = entries.get(server.id);
         return entry?.row.state === 'active' && isAnswering(entry) ? options.wantedSpares(server) : 0;
@@ -105,7 +107,13 @@ export async function openFleet(options: Options): Promise<Fleet> {
         const { id, name } = row;
         const { installation } = first;
         const server = await openServer({
-          ...{ id, name, control, holdsControl: false, address, masterKey, installation },
+          id,
+          name,
+          control,
+          holdsControl: false,
+          address,
+          masterKey,
+          installation,
           systemIdentifier: entry.row.systemIdentifier,
         });
         if (entry.row.systemIdentifier === null)
@@ -174,7 +182,12 @@ export async function openFleet(options: Options): Promise<Fleet> {
     const { id, name, state, labels, capacityMb, usedBytes } = entry.row;
     const since = placed.get(id);
     return {
-      ...{ id, name, labels, capacityMb, isActive: state === 'active', isAnswering: isAnswering(entry) },
+      id,
+      name,
+      labels,
+      capacityMb,
+      isActive: state === 'active',
+      isAnswering: isAnswering(entry),
       usedMb: usedBytes / mb + (since?.of === usedBytes ? since.mb : 0),
       load: options.loadOf(id),
     };

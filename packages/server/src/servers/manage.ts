@@ -204,7 +204,11 @@ function toWire({ row, isAnswering }: Member): WireServer {
   const reached = state === 'active' ? 'ready' : 'draining';
   const silentState = state === 'detached' ? 'detached' : 'unavailable';
   return {
-    ...{ id, name, hosts, labels, projects },
+    id,
+    name,
+    hosts,
+    labels,
+    projects,
     state: isAnswering ? reached : silentState,
     capacity_mb: capacityMb,
     capacity_connections: capacityConnections,

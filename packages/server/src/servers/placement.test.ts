@@ -2,8 +2,15 @@ import { describe, expect, it } from 'vitest';
 import { type Candidate, choosePlace } from './placement.ts';
 
 const server = (id: number, more: Partial<Candidate> = {}): Candidate => ({
-  ...{ id, name: `s${id}`, isActive: true, isAnswering: true, labels: [], capacityMb: 1_000 },
-  ...{ usedMb: 0, load: 0, ...more },
+  id,
+  name: `s${id}`,
+  isActive: true,
+  isAnswering: true,
+  labels: [],
+  capacityMb: 1_000,
+  usedMb: 0,
+  load: 0,
+  ...more,
 });
 const small = { limitMb: 10 };
 

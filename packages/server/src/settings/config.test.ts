@@ -43,7 +43,9 @@ describe('readConfig', () => {
     const keys = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret' };
     const bucket = { ROWHOUSE_BACKUP_URL: 's3://bucket/prefix' };
     expect(location({ ...bucket, ...keys, AWS_SESSION_TOKEN: 'token' })).toMatchObject({
-      ...{ kind: 's3', bucket: 'bucket', prefix: 'prefix' },
+      kind: 's3',
+      bucket: 'bucket',
+      prefix: 'prefix',
       credentials: { accessKeyId: 'id', secretAccessKey: 'secret', sessionToken: 'token' },
     });
     expect(problemsOf(bucket)).toEqual([
@@ -59,8 +61,11 @@ describe('readConfig', () => {
     expect(
       providerIn(readConfig({ ...given, ROWHOUSE_OIDC_DOMAINS: 'A.example, b.example' }, '/srv')),
     ).toEqual({
-      ...{ issuer: 'https://login.example.com', clientId: 'rowhouse', clientSecret: 'hunter2' },
-      ...{ name: 'single sign-on', domains: ['a.example', 'b.example'] },
+      issuer: 'https://login.example.com',
+      clientId: 'rowhouse',
+      clientSecret: 'hunter2',
+      name: 'single sign-on',
+      domains: ['a.example', 'b.example'],
     });
     expect(problemsOf(secret)[0]).toContain('Set ROWHOUSE_OIDC_ISSUER, too.');
     expect(problemsOf({ ...given, ROWHOUSE_HOST: '10.0.0.1' })[0]).toContain('ROWHOUSE_CONSOLE_HOSTS');

@@ -66,7 +66,10 @@ export function isOpenWithoutTls({ host, tlsCert, trustedProxies }: Config): boo
 export function providerIn({ oidcIssuer, oidcClientId, oidcClientSecret, oidcName, oidcDomains }: Config) {
   if (oidcIssuer === null || oidcClientId === null || oidcClientSecret === null) return null;
   return {
-    ...{ issuer: oidcIssuer, clientId: oidcClientId, clientSecret: oidcClientSecret, name: oidcName },
+    issuer: oidcIssuer,
+    clientId: oidcClientId,
+    clientSecret: oidcClientSecret,
+    name: oidcName,
     domains: oidcDomains ?? [],
   };
 }

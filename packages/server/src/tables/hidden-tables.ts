@@ -58,7 +58,8 @@ function hasDetail({ details }: RowhouseError, name: string): boolean {
 function genericError(error: RowhouseError, message: string, details?: object): RowhouseError {
   const { code, status, cause, sql } = reword(error, {});
   return new RowhouseError(code, message, {
-    ...{ status, cause },
+    status,
+    cause,
     hint: 'Use a key that is not limited to some tables to see the details.',
     ...(sql?.state && { sql: { state: sql.state } }),
     ...(details && { details }),

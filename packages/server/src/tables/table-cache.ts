@@ -163,7 +163,8 @@ function withoutInternals(error: unknown): unknown {
   const { statement, ...details } = (error.details ?? {}) as Record<string, unknown>;
   if (position === undefined && statement === undefined) return error;
   const copy = new RowhouseError(code, message, {
-    ...{ status, cause },
+    status,
+    cause,
     ...(error.sql && { sql }),
     ...(Object.keys(details).length > 0 && { details }),
     ...(hint !== undefined && { hint }),

@@ -30,7 +30,9 @@ export function examineServiceTls(config: Config, now = Date.now()): Check[] {
   if (!isOpenWithoutTls(config)) return [];
   return [
     {
-      ...{ check, state: 'warning', found: `other machines reach ${config.host}:${config.port} without TLS` },
+      check,
+      state: 'warning',
+      found: `other machines reach ${config.host}:${config.port} without TLS`,
       todo: 'Set ROWHOUSE_TLS_CERT and ROWHOUSE_TLS_KEY, or put a proxy with TLS in front and name it in ROWHOUSE_TRUSTED_PROXIES.',
     },
   ];

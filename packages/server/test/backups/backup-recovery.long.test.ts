@@ -25,7 +25,11 @@ function stream({ engine, database }: Lab, repository: Repository) {
   const stopping = new AbortController();
   let stored = 0n;
   const running = receiveWal({
-    ...{ repository, address: engine.address, maintenance: database, slot, everyMs: 200 },
+    repository,
+    address: engine.address,
+    maintenance: database,
+    slot,
+    everyMs: 200,
     segmentBytes: 16 * 1024 * 1024,
     signal: stopping.signal,
     onStored: (lsn) => {
@@ -54,14 +58,12 @@ const flushed = async ({ database }: Lab) => {
 
 const take = (lab: Lab, repository: Repository, parent: Parameters<typeof takeBaseBackup>[0]['parent']) =>
   takeBaseBackup({
-    ...{
-      repository,
-      address: lab.engine.address,
-      maintenance: lab.database,
-      parent,
-      signal,
-      isEmbedded: true,
-    },
+    repository,
+    address: lab.engine.address,
+    maintenance: lab.database,
+    parent,
+    signal,
+    isEmbedded: true,
     maxRateKb: null,
   });
 

@@ -164,7 +164,9 @@ describe('ROWHOUSE_BACKUP_URL', () => {
     const bucket = { kind: 's3', bucket: 'my-bucket', prefix: '', region: 'us-east-1', endpoint: null };
     expect(at('s3://my-bucket')).toEqual(bucket);
     expect(at('s3://my-bucket/a/b/?region=eu-central-1&endpoint=http://127.0.0.1:9000')).toEqual({
-      ...{ ...bucket, prefix: 'a/b', region: 'eu-central-1' },
+      ...bucket,
+      prefix: 'a/b',
+      region: 'eu-central-1',
       endpoint: 'http://127.0.0.1:9000',
     });
   });

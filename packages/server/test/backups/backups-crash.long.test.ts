@@ -51,11 +51,9 @@ async function destroyAndRecover(location: BackupLocation, env: Record<string, s
   const masterKey = randomBytes(32);
   const ROWHOUSE_DATA = newDataFolder();
   const settings = {
-    ...{
-      ROWHOUSE_DATA,
-      ROWHOUSE_ACCOUNT_KEY: newAccountKey(),
-      ROWHOUSE_MASTER_KEY: masterKey.toString('hex'),
-    },
+    ROWHOUSE_DATA,
+    ROWHOUSE_ACCOUNT_KEY: newAccountKey(),
+    ROWHOUSE_MASTER_KEY: masterKey.toString('hex'),
     ...env,
   };
   let service = await launch(settings);

@@ -51,7 +51,9 @@ it.skipIf(reason !== null)(
 async function killDuringBackups({ settings, repository }: Place): Promise<void> {
   const data = await usedDataFolder();
   const env = {
-    ...{ ROWHOUSE_DATA: data, ROWHOUSE_ACCOUNT_KEY: newAccountKey(), ROWHOUSE_BACKUP_RATE_MB: '8' },
+    ROWHOUSE_DATA: data,
+    ROWHOUSE_ACCOUNT_KEY: newAccountKey(),
+    ROWHOUSE_BACKUP_RATE_MB: '8',
     ...settings,
   };
   let service = await launch(env);

@@ -18,7 +18,8 @@ it('whatever dies during a restore, the project is whole and nothing half is lef
   const data = await usedDataFolder();
   const restores = path.join(data, 'restores');
   const env = {
-    ...{ ROWHOUSE_DATA: data, ROWHOUSE_ACCOUNT_KEY: newAccountKey() },
+    ROWHOUSE_DATA: data,
+    ROWHOUSE_ACCOUNT_KEY: newAccountKey(),
     ROWHOUSE_BACKUP_URL: `file:${newFolder('repository')}`,
   };
   let service = await launch(env);

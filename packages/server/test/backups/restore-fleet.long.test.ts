@@ -36,7 +36,8 @@ it('a restored installation leaves the further servers alone until they are atta
   const [first, second] = [await startLab(), await startLab()];
   const folder = newFolder('repository');
   const live = await openTestService({
-    ...{ at: first.engine.address, masterKey: first.masterKey },
+    at: first.engine.address,
+    masterKey: first.masterKey,
     backups: { location: { kind: 'folder', folder }, reserveBytes: 0, retentionDays: 7, rateMb: 0 },
   });
   let isStopped = false;
@@ -85,9 +86,15 @@ it('a restored installation leaves the further servers alone until they are atta
 
   const dataFolder = newFolder('restored');
   const restored = await restoreServer({
-    ...{ storage: openFolder(folder, 0), masterKey: first.masterKey, dataFolder, to: new Date(to) },
-    ...{ controlDatabase: live.controlDatabase, cluster: null, signal: new AbortController().signal },
-    ...{ progress: () => {}, onComplete: () => {} },
+    storage: openFolder(folder, 0),
+    masterKey: first.masterKey,
+    dataFolder,
+    to: new Date(to),
+    controlDatabase: live.controlDatabase,
+    cluster: null,
+    signal: new AbortController().signal,
+    progress: () => {},
+    onComplete: () => {},
   });
   expect(restored.detached).toMatchObject([{ name: 'second', projects: 3, unfinished: [filled.slug] }]);
 
@@ -95,7 +102,9 @@ it('a restored installation leaves the further servers alone until they are atta
   const before = await namesOn(second);
   const lab = await startLab({}, { folder: dataFolder, masterKey: first.masterKey });
   const opened = await openTestService({
-    ...{ at: lab.engine.address, masterKey: first.masterKey, controlDatabase: live.controlDatabase },
+    at: lab.engine.address,
+    masterKey: first.masterKey,
+    controlDatabase: live.controlDatabase,
   });
   onTestFinished(() => opened.stop());
   const copy: TestService = {

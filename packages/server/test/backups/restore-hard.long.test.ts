@@ -105,12 +105,14 @@ it('a project that is hard to dump is restored as it was', { timeout: 400_000 },
     { conname: 'orders_price_check', convalidated: true, comment: null },
   ]);
   const refused = await rowhouse.call('POST', `/projects/${copy.slug}/query`, {
-    ...{ key: copy.key, body: { query: 'insert into orders values (2, 7, 1)' } },
+    key: copy.key,
+    body: { query: 'insert into orders values (2, 7, 1)' },
   });
   expect(refused.body.error.message).toContain('in a "zone"');
   // Access that was revoked is revoked again, and can be granted.
   const hidden = await rowhouse.call('POST', `/projects/${copy.slug}/query`, {
-    ...{ key: copy.key, body: { query: 'select * from hidden.secrets' } },
+    key: copy.key,
+    body: { query: 'select * from hidden.secrets' },
   });
   expect(hidden.status).toBe(403);
   await run(

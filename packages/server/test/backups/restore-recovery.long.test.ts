@@ -33,7 +33,11 @@ async function startBackups(lab: Lab) {
   const stopping = new AbortController();
   let stored = 0n;
   const running = receiveWal({
-    ...{ repository, address: lab.engine.address, maintenance: lab.database, slot, everyMs: 100 },
+    repository,
+    address: lab.engine.address,
+    maintenance: lab.database,
+    slot,
+    everyMs: 100,
     segmentBytes: 16 * 1024 * 1024,
     signal: stopping.signal,
     onStored: (lsn) => {
@@ -47,14 +51,12 @@ async function startBackups(lab: Lab) {
   });
   const take = (parent: BackupDescription | null) =>
     takeBaseBackup({
-      ...{
-        repository,
-        address: lab.engine.address,
-        maintenance: lab.database,
-        parent,
-        signal,
-        isEmbedded: true,
-      },
+      repository,
+      address: lab.engine.address,
+      maintenance: lab.database,
+      parent,
+      signal,
+      isEmbedded: true,
       maxRateKb: null,
     });
   /** Until everything that is committed now is stored. */
@@ -97,14 +99,12 @@ async function restored(lab: Lab, { repository, catchUp }: Backups, projectId: s
   const { capacity } = readControlFile(clusterFolderOf(lab.folder));
   const result = await recoverProject(
     {
-      ...{
-        repository,
-        plan: await planRestore(repository, target),
-        projectId,
-        isCopy: false,
-        target,
-        signal,
-      },
+      repository,
+      plan: await planRestore(repository, target),
+      projectId,
+      isCopy: false,
+      target,
+      signal,
       workshop: {
         folder,
         runAs,
@@ -185,7 +185,9 @@ it('a project is restored to the very commit, without the others', async () => {
   expect([beyond.code, beyond.details]).toEqual([
     'conflict',
     {
-      ...{ retryable: false, oldest_restorable: full.ended_at, newest_restorable: expect.any(String) },
+      retryable: false,
+      oldest_restorable: full.ended_at,
+      newest_restorable: expect.any(String),
       restorable: [{ from: full.ended_at, to: expect.any(String) }],
     },
   ]);

@@ -93,7 +93,9 @@ it('a project is restored to earlier moments, with all its objects and users', {
     409,
     'conflict',
     {
-      ...{ retryable: false, oldest_restorable: oldest?.ended_at, newest_restorable: expect.any(String) },
+      retryable: false,
+      oldest_restorable: oldest?.ended_at,
+      newest_restorable: expect.any(String),
       restorable: [{ from: oldest?.ended_at, to: expect.any(String) }],
     },
   ]);
@@ -163,7 +165,10 @@ it('snapshots name moments, and branches begin at one', { timeout: 400_000 }, as
   expect(await end(rowhouse, branched.body.job.id)).toMatchObject({ status: 'done', error: null });
   const { body } = await rowhouse.call('GET', '/projects/past');
   expect(body.project).toMatchObject({
-    ...{ parent: project.slug, limit_mb: 32, expires_at: expires, status: 'ready' },
+    parent: project.slug,
+    limit_mb: 32,
+    expires_at: expires,
+    status: 'ready',
   });
   const past = { ...project, slug: 'past', key: branched.body.api_key };
   expect((await run(rowhouse, past, 'select n from t')).rows).toEqual([{ n: 1 }]);

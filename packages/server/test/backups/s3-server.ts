@@ -95,7 +95,11 @@ export async function openS3Server(folder: string): Promise<S3Server> {
   await start();
   return {
     location: {
-      ...{ kind: 's3', bucket: 'backups', prefix: 'rowhouse/main', region: 'us-east-1', credentials },
+      kind: 's3',
+      bucket: 'backups',
+      prefix: 'rowhouse/main',
+      region: 'us-east-1',
+      credentials,
       endpoint: `http://127.0.0.1:${port}`,
     },
     bucketFolder,

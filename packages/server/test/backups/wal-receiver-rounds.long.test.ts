@@ -31,8 +31,12 @@ it('a round of the receiver leaves nothing behind', { timeout: 120_000 }, async 
   const stopping = new AbortController();
   let rounds = 0;
   const running = receiveWal({
-    ...{ repository: await repositoryOf(lab, newFolder('repository')), address: lab.engine.address },
-    ...{ maintenance: lab.database, slot, everyMs: 1, segmentBytes: 16 * 1024 * 1024 },
+    repository: await repositoryOf(lab, newFolder('repository')),
+    address: lab.engine.address,
+    maintenance: lab.database,
+    slot,
+    everyMs: 1,
+    segmentBytes: 16 * 1024 * 1024,
     signal: stopping.signal,
     onStored: () => void rounds++,
   });

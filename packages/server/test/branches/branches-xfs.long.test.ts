@@ -41,7 +41,9 @@ it('a branch on XFS takes no space, fails no request, and has nothing in common 
   const disk = xfsDisk(3_000);
   if (!disk) return skip();
   const service = await launch({
-    ...{ ROWHOUSE_DATA: newDataFolder(disk), ROWHOUSE_ACCOUNT_KEY: newAccountKey(), ROWHOUSE_SPARES: '0' },
+    ROWHOUSE_DATA: newDataFolder(disk),
+    ROWHOUSE_ACCOUNT_KEY: newAccountKey(),
+    ROWHOUSE_SPARES: '0',
   });
   const create = async (target: string, body: object) => {
     const answer = await service.call('POST', target, { body });

@@ -112,7 +112,11 @@ describe('a branch', () => {
     expect(status).toBe(201);
     expect(headers.location).toBe(`/api/dbaas/v2/projects/${body.project.slug}`);
     expect(body.project).toMatchObject({
-      ...{ name: 'Preview', limit_mb: 64, status: 'ready', parent: parent.slug, expires_at: expires },
+      name: 'Preview',
+      limit_mb: 64,
+      status: 'ready',
+      parent: parent.slug,
+      expires_at: expires,
     });
     expect(body.project.size_mb).toBeGreaterThan(5);
     expect(body.project.size_mb).toBeLessThan(9);

@@ -43,14 +43,17 @@ describe('an entry', () => {
     expect(entries[3].actor.kind).toBe('operator');
     expect(entries[2]).toMatchObject({
       actor: { kind: 'key', id: expect.stringMatching(/^key_/), name: null },
-      ...{ address: '127.0.0.1', project: slug, details: { name: 'Shop', limit_mb: 64 } },
+      address: '127.0.0.1',
+      project: slug,
+      details: { name: 'Shop', limit_mb: 64 },
       request_id: made.headers['x-request-id'],
     });
   });
 
   it('keeps null: an account that is resumed, a limit that is lifted', async () => {
     const made = await rowhouse.call('POST', `${api}/accounts`, {
-      ...{ key: rowhouse.operatorKey, body: { name: 'Resumed', max_projects: 1 } },
+      key: rowhouse.operatorKey,
+      body: { name: 'Resumed', max_projects: 1 },
     });
     const change = (body: object) =>
       rowhouse.call('PATCH', `${api}/accounts/${made.body.account.id}`, { key: rowhouse.operatorKey, body });

@@ -214,7 +214,9 @@ export async function openCompose(
         {
           ...environment,
           // BuildKit is a part of Docker.
-          ...{ DOCKER_HOST: url, DOCKER_BUILDKIT: '0', PATH: `${bin}:${environment.PATH}` },
+          DOCKER_HOST: url,
+          DOCKER_BUILDKIT: '0',
+          PATH: `${bin}:${environment.PATH}`,
         },
       ),
     isHealthy: (container) => succeeds('healthcheck', 'run', container),

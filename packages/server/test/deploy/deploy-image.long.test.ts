@@ -70,8 +70,11 @@ function environmentOf(data: string, port: number): Record<string, string> {
   const given = [...lines.matchAll(/(\w+)=(\S+)/g)].map(([, name = '', value = '']) => [name, value]);
   return {
     ...Object.fromEntries(given),
-    ...{ PATH: `${image}/node_modules/.bin:${process.env.PATH}`, HOME: '/nonexistent' },
-    ...{ ROWHOUSE_DATA: data, ROWHOUSE_PORT: String(port), ROWHOUSE_BACKUP_URL: 'off' },
+    PATH: `${image}/node_modules/.bin:${process.env.PATH}`,
+    HOME: '/nonexistent',
+    ROWHOUSE_DATA: data,
+    ROWHOUSE_PORT: String(port),
+    ROWHOUSE_BACKUP_URL: 'off',
   };
 }
 

@@ -34,8 +34,10 @@ afterAll(cleanUp);
 beforeAll(async () => {
   const data = await usedDataFolder();
   const service = await launch({
-    ...{ ROWHOUSE_DATA: data, ROWHOUSE_ACCOUNT_KEY: newAccountKey() },
-    ...{ ROWHOUSE_POSTGRES_PORT: String(await freePort()), ROWHOUSE_BACKUP_URL: `file:${data}/backups` },
+    ROWHOUSE_DATA: data,
+    ROWHOUSE_ACCOUNT_KEY: newAccountKey(),
+    ROWHOUSE_POSTGRES_PORT: String(await freePort()),
+    ROWHOUSE_BACKUP_URL: `file:${data}/backups`,
   });
   await service.call('GET', '/projects');
   metrics = (await service.call('GET', '/metrics')).body as string;

@@ -69,8 +69,11 @@ const caddy: Start = async (folder, servicePort) => {
   const sample = readFileSync(path.join(samples, 'Caddyfile'), 'utf8');
   writeFileSync(path.join(folder, 'Caddyfile'), options + sample);
   const env = {
-    ...{ PUBLIC_HOST: `https://${name}:${port}`, ROWHOUSE_ADDRESS: `127.0.0.1:${servicePort}` },
-    ...{ XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder, HOME: folder },
+    PUBLIC_HOST: `https://${name}:${port}`,
+    ROWHOUSE_ADDRESS: `127.0.0.1:${servicePort}`,
+    XDG_DATA_HOME: folder,
+    XDG_CONFIG_HOME: folder,
+    HOME: folder,
   };
   const authority = path.join(folder, 'caddy/pki/authorities/local/root.crt');
   const ca = () => (existsSync(authority) ? readFileSync(authority, 'utf8') : '');
@@ -100,8 +103,11 @@ describe.each(proxies)('behind $title', ({ title, start, program }) => {
   beforeAll(async () => {
     data = await usedDataFolder();
     service = await launch({
-      ...{ ROWHOUSE_DATA: data, ROWHOUSE_ACCOUNT_KEY: key, ROWHOUSE_REQUEST_LOG: 'file' },
-      ...{ ROWHOUSE_TRUSTED_PROXIES: 'loopback', ROWHOUSE_CONSOLE_HOSTS: name },
+      ROWHOUSE_DATA: data,
+      ROWHOUSE_ACCOUNT_KEY: key,
+      ROWHOUSE_REQUEST_LOG: 'file',
+      ROWHOUSE_TRUSTED_PROXIES: 'loopback',
+      ROWHOUSE_CONSOLE_HOSTS: name,
     });
     proxy = await run(title, program, start, Number(new URL(service.url).port));
     await service.call('POST', '/projects', { body: { name: 'Shop', slug: 'shop', limit_mb: 2_000 } });

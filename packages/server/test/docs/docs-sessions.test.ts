@@ -30,7 +30,8 @@ it.skipIf(!hasJq).each(pagesIn(root).filter((page) => !withoutSessions.includes(
     const key = newAccountKey();
     const folder = await usedDataFolder();
     const service = await launch({
-      ...{ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: key },
+      ROWHOUSE_DATA: folder,
+      ROWHOUSE_ACCOUNT_KEY: key,
       ...(withBackups.includes(file) && { ROWHOUSE_BACKUP_URL: `file:${folder}/backups` }),
       ...(file === 'docs/connections.md' && { ROWHOUSE_POSTGRES_PORT: String(await freePort()) }),
     });
@@ -44,7 +45,8 @@ it.skipIf(!hasJq).each(pagesIn(root).filter((page) => !withoutSessions.includes(
     const env = {
       ...process.env,
       PATH: `${path.join(root, 'node_modules/.bin')}:${process.env.PATH}`,
-      ...{ XDG_CONFIG_HOME: `${folder}/config`, DBUS_SESSION_BUS_ADDRESS: '' },
+      XDG_CONFIG_HOME: `${folder}/config`,
+      DBUS_SESSION_BUS_ADDRESS: '',
     };
     const { ran, problems } = await runConsole(page, edit, { cwd: root, env });
     for (const { command, shown, output } of ran) {

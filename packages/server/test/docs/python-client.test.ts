@@ -23,7 +23,8 @@ describe.skipIf(env === null)('the Python client', { timeout: buildTimeoutMs }, 
 
   beforeAll(async () => {
     service = await launch({
-      ...{ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: accountKey },
+      ROWHOUSE_DATA: await usedDataFolder(),
+      ROWHOUSE_ACCOUNT_KEY: accountKey,
       ROWHOUSE_PASSWORD_ITERATIONS: '100000',
     });
   });

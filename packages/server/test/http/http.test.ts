@@ -296,7 +296,8 @@ describe('endpoints without a key', () => {
     ])
       expect(await read(headers), JSON.stringify(headers)).toBe(401);
     const { status } = await rowhouse.call('GET', '/metrics', {
-      ...{ key: rowhouse.operatorKey, headers: { host: 'evil.example' } },
+      key: rowhouse.operatorKey,
+      headers: { host: 'evil.example' },
     });
     expect(status).toBe(200);
   });

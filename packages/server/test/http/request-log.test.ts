@@ -56,17 +56,20 @@ it('has a line for each request, on the fast path and on the other', async () =>
   expect(ids.slice(0, 3)).toEqual([`${traceId}-${spanId}`, `${traceId}-${spanId}`, 'mine']);
   for (const line of found.slice(0, 2)) {
     expect(line).toEqual({
-      ...{
-        log: 'requests',
-        time: expect.any(String),
-        request_id: `${traceId}-${spanId}`,
-        trace_id: traceId,
-        span_id: spanId,
-      },
+      log: 'requests',
+      time: expect.any(String),
+      request_id: `${traceId}-${spanId}`,
+      trace_id: traceId,
+      span_id: spanId,
       // The proxy is trusted, what it was told by others is not.
-      ...{ client: '203.0.113.9', method: 'POST', path: `${api}/projects/${slug}/query` },
-      ...{ route: `${api}/projects/:slug/query`, status: 200, ms: expect.any(Number) },
-      ...{ key: expect.any(String), project: id },
+      client: '203.0.113.9',
+      method: 'POST',
+      path: `${api}/projects/${slug}/query`,
+      route: `${api}/projects/:slug/query`,
+      status: 200,
+      ms: expect.any(Number),
+      key: expect.any(String),
+      project: id,
     });
   }
   expect(found[2]).toMatchObject({ client: '127.0.0.1', status: 200 });

@@ -37,7 +37,8 @@ const query = (project: { slug: string; key: string }, statement: string, more: 
   post(`/projects/${project.slug}/query`, { query: statement }, { key: project.key, ...more });
 const rows = async (project: { slug: string; key: string }, statement: string) => {
   const { status, body } = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
-    ...{ key: project.key, body: { query: statement } },
+    key: project.key,
+    body: { query: statement },
   });
   expect(status, JSON.stringify(body)).toBe(200);
   return body.rows;
@@ -348,7 +349,9 @@ describe('failures under an Idempotency-Key', () => {
     const header = randomUUID();
     const body = { query: 'with i as (insert into t values (1) returning id) select pg_sleep(1) from i' };
     const headers = {
-      ...{ 'x-api-key': project.key, 'content-type': 'application/json', 'idempotency-key': header },
+      'x-api-key': project.key,
+      'content-type': 'application/json',
+      'idempotency-key': header,
     };
     const path = `${api}/projects/${project.slug}/query`;
     const hanging = httpRequest({ port, host: '127.0.0.1', method: 'POST', path, headers });
@@ -432,27 +435,42 @@ describe('Idempotency-Keys over time', () => {
 
 describe('storage of Idempotency-Keys', () => {
   const limits = {
-    ...{ beatMs: 50, aliveMs: 400, maxKeys: 20, maxAnswerBytes: 1000, maxBytes: 2000, smallBytes: 10 },
+    beatMs: 50,
+    aliveMs: 400,
+    maxKeys: 20,
+    maxAnswerBytes: 1000,
+    maxBytes: 2000,
+    smallBytes: 10,
   };
   const callerOf = (kind: 'project' | 'publishable', accountId: string = randomUUID()): Caller => ({
-    ...{
-      kind,
-      accountId,
-      keyId: randomUUID(),
-      projectId: 'p',
-      serverId: 1,
-      passwordVersion: 1,
-      isRotated: false,
-    },
-    ...{ slug: 's', scopes: [], tables: null, maxPerSecond: null, expiresAt: null },
+    kind,
+    accountId,
+    keyId: randomUUID(),
+    projectId: 'p',
+    serverId: 1,
+    passwordVersion: 1,
+    isRotated: false,
+    slug: 's',
+    scopes: [],
+    tables: null,
+    maxPerSecond: null,
+    expiresAt: null,
   });
   const fingerprint = Buffer.alloc(32, 1);
   const requestOf = (caller: Caller, key: string): IdempotentRequest => ({
-    ...{ caller, user: null, key, method: 'POST', path: '/x', fingerprint },
+    caller,
+    user: null,
+    key,
+    method: 'POST',
+    path: '/x',
+    fingerprint,
     readToEnd: async () => fingerprint,
   });
   const answerOf = (size: number) => ({
-    ...{ status: 200, contentType: null, location: null, body: Buffer.alloc(size, 'x') },
+    status: 200,
+    contentType: null,
+    location: null,
+    body: Buffer.alloc(size, 'x'),
   });
   type Options = Partial<Parameters<typeof openIdempotency>[0]>;
   const within = async (
@@ -504,7 +522,9 @@ describe('storage of Idempotency-Keys', () => {
         await reservation.end({ is: 'answered', fingerprint, answer: answerOf(5) });
       }
       await expect(idempotency.begin(requestOf(caller, 'one more'))).rejects.toMatchObject({
-        ...{ code: 'rate_limited', status: 429, retryAfterS: 60 },
+        code: 'rate_limited',
+        status: 429,
+        retryAfterS: 60,
       });
       expect(await idempotency.begin(requestOf(caller, 'k3'))).toMatchObject({ answer: { status: 200 } });
       await reserve(idempotency, callerOf('project'), 'another account');
@@ -583,7 +603,10 @@ describe('an import with an Idempotency-Key', () => {
       const accountId = 'streams';
       const owner = {
         ...({ kind: 'account', role: 'owner', keyId: 'k', projects: null } as const),
-        ...{ isOperator: false, person: null, maxPerSecond: null, expiresAt: null },
+        isOperator: false,
+        person: null,
+        maxPerSecond: null,
+        expiresAt: null,
       };
       request.caller = { ...owner, accountId };
     });
@@ -615,7 +638,9 @@ describe('an import with an Idempotency-Key', () => {
     };
     const pieces = Array.from({ length: 200 }, () => piece);
     expect(await send(pieces, 'big')).toEqual({
-      ...{ status: 200, replayed: undefined, text: '{"ok":true,"size":13107200}' },
+      status: 200,
+      replayed: undefined,
+      text: '{"ok":true,"size":13107200}',
     });
     expect(await send(pieces, 'big')).toMatchObject({ status: 200, replayed: 'true' });
     expect((await send([...pieces, Buffer.from('b')], 'big')).status).toBe(409);

@@ -310,7 +310,8 @@ describe('a call that nobody waits for any more', () => {
     return found?.n ?? 0;
   };
   const sleeping = (mark: string, seconds: number) => ({
-    ...{ project: shop.slug, query: `select pg_sleep(${seconds}), '${mark}' as mark` },
+    project: shop.slug,
+    query: `select pg_sleep(${seconds}), '${mark}' as mark`,
   });
 
   it.each(['auto', 'legacy'] as const)(
@@ -344,11 +345,14 @@ describe('a call that nobody waits for any more', () => {
     const call = fetch(url, {
       method: 'POST',
       headers: {
-        ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
         'x-api-key': rowhouse.accountKey,
       },
       body: JSON.stringify({
-        ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
         params: { name: 'query', arguments: sleeping('hung up', 25) },
       }),
       signal: stopping.signal,
@@ -385,7 +389,8 @@ describe('requests to /mcp', () => {
     const answer = await fetch(url, {
       method: 'POST',
       headers: {
-        ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
         'x-api-key': rowhouse.accountKey,
       },
       body: text,

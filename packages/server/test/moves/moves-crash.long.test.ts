@@ -72,7 +72,11 @@ it.each(['online', 'dump'] as const)(
     const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-move-crash-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
     const second = await startEmbedded({
-      ...{ dataFolder: folder, masterKey: randomBytes(32), connections: 40, reserveBytes: 0, say: () => {} },
+      dataFolder: folder,
+      masterKey: randomBytes(32),
+      connections: 40,
+      reserveBytes: 0,
+      say: () => {},
       onEvent: () => {},
     });
     onTestFinished(second.stop);

@@ -49,7 +49,9 @@ it('a branch does not get the publications of a move that was undone, and a prom
   const made = await rowhouse.call('POST', `/projects/${project.slug}/branches`, { body: { name: 'B' } });
   expect(made.status, JSON.stringify(made.body)).toBe(201);
   const branch: Project = {
-    ...{ slug: made.body.project.slug, id: made.body.project.id, key: made.body.api_key },
+    slug: made.body.project.slug,
+    id: made.body.project.id,
+    key: made.body.api_key,
   };
   expect(await replicationAt(branch.id)).toEqual(noReplication);
   expect(await query(branch, identities)).toEqual(expected);

@@ -105,15 +105,18 @@ describe('an online move', () => {
       ),
     ).toEqual([
       {
-        ...{
-          keyed: [{ id: 1, v: 'after' }],
-          keyless: [['z']],
-          silent: [2, 2],
-          days: ['seven'],
-          doubled: [8],
-          child: [{ a: 'a', own: 'own', b: 'b' }],
-        },
-        ...{ hot: 50, secured: 1, total: 1, total2: 2, large: 'largelarger', ticket: 9 },
+        keyed: [{ id: 1, v: 'after' }],
+        keyless: [['z']],
+        silent: [2, 2],
+        days: ['seven'],
+        doubled: [8],
+        child: [{ a: 'a', own: 'own', b: 'b' }],
+        hot: 50,
+        secured: 1,
+        total: 1,
+        total2: 2,
+        large: 'largelarger',
+        ticket: 9,
       },
     ]);
     expect(

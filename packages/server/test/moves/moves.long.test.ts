@@ -169,10 +169,12 @@ describe('a move', () => {
 describe('a project of a suspended account', () => {
   const openLate = async (slug: string) => {
     const { body: opened } = await rowhouse.call('POST', `${api}/accounts`, {
-      ...{ key: rowhouse.operatorKey, body: { name: slug } },
+      key: rowhouse.operatorKey,
+      body: { name: slug },
     });
     const made = await rowhouse.call('POST', '/projects', {
-      ...{ key: opened.api_key, body: { name: slug, slug, server: 'test' } },
+      key: opened.api_key,
+      body: { name: slug, slug, server: 'test' },
     });
     expect(made.status, JSON.stringify(made.body)).toBe(201);
     const project = { id: made.body.project.id as string, slug, key: made.body.api_key as string };
@@ -196,7 +198,8 @@ describe('a project of a suspended account', () => {
     rowhouse.call('POST', `/projects/${slug}/move`, { key: rowhouse.operatorKey, body });
   const suspend = async (id: string, because: string | null) => {
     const answer = await rowhouse.call('PATCH', `${api}/accounts/${id}`, {
-      ...{ key: rowhouse.operatorKey, body: { suspended_because: because } },
+      key: rowhouse.operatorKey,
+      body: { suspended_because: because },
     });
     expect(answer.status, JSON.stringify(answer.body)).toBe(200);
   };
@@ -206,7 +209,8 @@ describe('a project of a suspended account', () => {
     await query(project, 'create table notes (id int primary key, text text)');
     await query(project, "insert into notes select n, 'n' || n from generate_series(1, 1000) as n");
     await rowhouse.call('POST', '/projects/late/auth/signup', {
-      ...{ key: project.key, body: { email: 'ada@example.com', password: 'correct horse battery' } },
+      key: project.key,
+      body: { email: 'ada@example.com', password: 'correct horse battery' },
     });
     await suspend(accountId, 'Unpaid.');
     expect(await isOpen(project.id)).toBe(false);
@@ -247,7 +251,8 @@ describe('a project of a suspended account', () => {
     const rows = await query(project, 'select count(*)::int as count from notes');
     expect(rows).toEqual([{ count: 1000 }]);
     const signedIn = await rowhouse.call('POST', '/projects/late/auth/signin', {
-      ...{ key: project.key, body: { email: 'ada@example.com', password: 'correct horse battery' } },
+      key: project.key,
+      body: { email: 'ada@example.com', password: 'correct horse battery' },
     });
     expect(signedIn.status).toBe(200);
   });
@@ -332,7 +337,8 @@ describe('a server that is drained', () => {
     const first = await drain();
     mend();
     expect(first, JSON.stringify(first)).toMatchObject({
-      ...{ status: 'done', kind: 'drain' },
+      status: 'done',
+      kind: 'drain',
       result: { left: [{ project: made[0]?.slug, reason: expect.stringContaining('unexpected error') }] },
     });
     expect(first.result.moved).toBeGreaterThanOrEqual(made.length - 1);

@@ -11,8 +11,11 @@ it("two workers share the port, cancel each other's statements and add up their 
   const folder = await usedDataFolder();
   const port = await freePort();
   const settings = {
-    ...{ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: newAccountKey(), ROWHOUSE_WORKERS: '2' },
-    ...{ ROWHOUSE_POSTGRES_PORT: String(port), ROWHOUSE_PUBLIC_HOST: 'localhost' },
+    ROWHOUSE_DATA: folder,
+    ROWHOUSE_ACCOUNT_KEY: newAccountKey(),
+    ROWHOUSE_WORKERS: '2',
+    ROWHOUSE_POSTGRES_PORT: String(port),
+    ROWHOUSE_PUBLIC_HOST: 'localhost',
   };
   const service = await launch(settings);
   expect(service.output()).toContain(`PostgreSQL   localhost:${port}`);

@@ -21,7 +21,9 @@ let rowhouse: TestService;
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-tls-server-'));
   engine = await startEmbedded({
-    ...{ connections: 100, dataFolder: folder, masterKey: randomBytes(32) },
+    connections: 100,
+    dataFolder: folder,
+    masterKey: randomBytes(32),
     more: { fsync: 'off' },
     say: () => {},
     onEvent: (event, details) => console.error(event, details),

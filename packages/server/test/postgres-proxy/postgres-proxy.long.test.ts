@@ -138,7 +138,8 @@ describe('the PostgreSQL proxy', () => {
   it('slows down an address that guesses passwords, or opens many connections with TLS, and no other', async () => {
     const proxy = await openProxy(rowhouse, {
       limits: {
-        ...{ logins: { total: 2, perAddress: 1 }, penaltyMs: 300 },
+        logins: { total: 2, perAddress: 1 },
+        penaltyMs: 300,
         handshakes: { total: 100, perAddress: 3 },
       },
     });

@@ -84,12 +84,10 @@ describe('a client of the PostgreSQL proxy', () => {
     const proxy = await openProxy(rowhouse);
     const open = async (protocols: string[]) => {
       const socket = connectTls({
-        ...{
-          host: '127.0.0.1',
-          port: proxy.port,
-          servername: 'localhost',
-          ca: readFileSync(proxy.certificate),
-        },
+        host: '127.0.0.1',
+        port: proxy.port,
+        servername: 'localhost',
+        ca: readFileSync(proxy.certificate),
         ALPNProtocols: protocols,
       });
       socket.on('error', () => {});

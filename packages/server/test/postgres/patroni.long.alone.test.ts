@@ -32,8 +32,12 @@ test.skipIf(!cluster || !hasJq)(
   async () => {
     if (!cluster) return;
     const second = await startEmbedded({
-      ...{ dataFolder: newDataFolder(), masterKey: randomBytes(32), connections: 40, reserveBytes: 0 },
-      ...{ say: () => {}, onEvent: () => {} },
+      dataFolder: newDataFolder(),
+      masterKey: randomBytes(32),
+      connections: 40,
+      reserveBytes: 0,
+      say: () => {},
+      onEvent: () => {},
     });
     onTestFinished(second.stop);
     const { user, password, host, port } = second.address;
@@ -57,8 +61,10 @@ test.skipIf(!cluster || !hasJq)(
     const { ran, problems } = await runConsole(section, edit, {
       cwd: newDataFolder(),
       env: {
-        ...{ ...environment, ROWHOUSE_MASTER_KEY: masterKey.toString('hex') },
-        ...{ ROWHOUSE_SPARES: '0', ROWHOUSE_BACKUP_URL: 'off' },
+        ...environment,
+        ROWHOUSE_MASTER_KEY: masterKey.toString('hex'),
+        ROWHOUSE_SPARES: '0',
+        ROWHOUSE_BACKUP_URL: 'off',
       },
     });
     expect(ran.length).toBeGreaterThan(20);

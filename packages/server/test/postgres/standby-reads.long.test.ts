@@ -118,7 +118,9 @@ describe('a read with Rowhouse-Max-Staleness', () => {
       const unasked = await query(shop, "update notes set body = 'new'");
       expect(unasked.headers['rowhouse-position']).toBeUndefined();
       const inserted = await rowhouse.call('POST', `/projects/${shop.slug}/tables/notes`, {
-        ...{ key: shop.key, headers: stale('1m'), body: { id: 2, body: 'second' } },
+        key: shop.key,
+        headers: stale('1m'),
+        body: { id: 2, body: 'second' },
       });
       expect(inserted.headers['rowhouse-position']).toMatch(/^\d+-0{9}1-\d{16}$/);
 

@@ -49,7 +49,8 @@ it('keeps the account and its key, which may do what it could before', async () 
   for (const path of ['/servers', '/accounts', '/account/keys', '/account/members', '/audit'])
     expect((await rowhouse.call('GET', api + path, { key })).status, path).toBe(200);
   const invited = await rowhouse.call('POST', `${api}/account/invitations`, {
-    ...{ key, body: { email: 'ada@example.com', role: 'owner' } },
+    key,
+    body: { email: 'ada@example.com', role: 'owner' },
   });
   expect(invited.status).toBe(201);
 });

@@ -212,7 +212,8 @@ describe('parameters of /query', () => {
   it.each(['select $1::jsonb', 'select $1::int[]'])('nested too deep get 400: %s', async (query) => {
     const deep = '['.repeat(60_000) + ']'.repeat(60_000);
     const { status, body } = await rowhouse.call('POST', `/projects/${mine.slug}/query`, {
-      ...{ key: mine.key, raw: `{"query":"${query}","params":[${deep}]}` },
+      key: mine.key,
+      raw: `{"query":"${query}","params":[${deep}]}`,
     });
     expect([status, body.error.code]).toEqual([400, 'invalid_request']);
   });
@@ -414,7 +415,9 @@ describe('a batch', () => {
     await run('create table edited (id int primary key, v text)');
     await run("insert into edited values (1, 'a'), (2, 'b'), (3, 'b')");
     const edit = (query: string, expect_affected: number, params: unknown[] = []) => ({
-      ...{ query, params, expect_affected },
+      query,
+      params,
+      expect_affected,
     });
     const changed = await batch([
       edit('update edited set v = $1 where id = $2', 1, ['x', 1]),

@@ -25,7 +25,11 @@ async function newProject(limitMb = 64) {
     return profiles.of(id, await parser.parse({ id, accountId: null }, query));
   };
   return {
-    ...{ id, slug, run, call, profileOf },
+    id,
+    slug,
+    run,
+    call,
+    profileOf,
     otherKey: issued.body.api_key as string,
     all: async (...queries: string[]) => {
       for (const query of queries) {
@@ -491,8 +495,16 @@ describe('a session whose state was changed', () => {
       session.out.parse('', setting).bind('', []).execute(0).sync();
       const quiet = () => {};
       session.send({
-        ...{ rowDescription: quiet, parameterTypes: quiet, noData: quiet, bound: quiet, row: quiet },
-        ...{ complete: quiet, error: reject, copy: quiet, ready: () => resolve(), lost: reject },
+        rowDescription: quiet,
+        parameterTypes: quiet,
+        noData: quiet,
+        bound: quiet,
+        row: quiet,
+        complete: quiet,
+        error: reject,
+        copy: quiet,
+        ready: () => resolve(),
+        lost: reject,
       });
     });
     sessions.release(login, session, 'plain');

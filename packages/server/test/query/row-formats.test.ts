@@ -243,7 +243,8 @@ it('a repeat by Idempotency-Key gets the stored answer in its form', async () =>
   const headers = { accept: 'text/csv', 'idempotency-key': 'csv-1' };
   const insert = () =>
     rowhouse.call('POST', `/projects/${mine.slug}/query`, {
-      ...{ key: mine.key, headers },
+      key: mine.key,
+      headers,
       body: { query: 'insert into heap values (9001) returning n' },
     });
   expect((await insert()).body).toBe('n\n9001\n');

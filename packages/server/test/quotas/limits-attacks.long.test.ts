@@ -24,7 +24,10 @@ const newProject = async (limitMb: number) => {
     return ((size?.bytes ?? 0) - (row?.empty ?? 0)) / mb;
   };
   return {
-    ...{ id, call, run, storedMb },
+    id,
+    call,
+    run,
+    storedMb,
     all: async (...queries: string[]) => {
       for (const query of queries) {
         const { status, body: answer } = await run(query);

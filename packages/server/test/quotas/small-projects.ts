@@ -31,7 +31,10 @@ export async function newSmallProject(rowhouse: TestService, limitMb: number) {
     return { mb: ((found?.bytes ?? 0) - (row?.empty ?? 0)) / mb, isRewriting: found?.isRewriting === true };
   };
   return {
-    ...{ slug, id, key, run },
+    slug,
+    id,
+    key,
+    run,
     fine: async (query: string, params: unknown[] = [], through = rowhouse) => {
       const answer = await run(query, params, through);
       expect(answer.status, `${query}: ${JSON.stringify(answer.body)}`).toBe(200);

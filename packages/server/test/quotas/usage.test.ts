@@ -63,8 +63,14 @@ describe('the usage of a project', () => {
     const { body } = await usage(project);
     expect(Compile(UsageResponse).Check(body)).toBe(true);
     expect(body.usage).toMatchObject({
-      ...{ limit_mb: 512, size_mb: 0, headroom_mb: 512, status: 'ready', other_bytes: 0 },
-      ...{ tables: [], table_count: 0, tables_truncated: false },
+      limit_mb: 512,
+      size_mb: 0,
+      headroom_mb: 512,
+      status: 'ready',
+      other_bytes: 0,
+      tables: [],
+      table_count: 0,
+      tables_truncated: false,
     });
     expect(Math.abs(Date.parse(body.usage.measured_at) - Date.now())).toBeLessThan(60_000);
   });
@@ -101,8 +107,11 @@ describe('the usage of a project', () => {
     expect(facts.length).toBe(6);
     for (const { name, total, indexes, toast, rows } of facts) {
       expect(tableOf(found, name), name).toMatchObject({
-        ...{ total_bytes: total, index_bytes: indexes, toast_bytes: toast ?? 0 },
-        ...{ heap_bytes: total - indexes - (toast ?? 0), row_estimate: rows },
+        total_bytes: total,
+        index_bytes: indexes,
+        toast_bytes: toast ?? 0,
+        heap_bytes: total - indexes - (toast ?? 0),
+        row_estimate: rows,
       });
     }
     expect(tableOf(found, 'large')).toMatchObject({ schema: 'public', kind: 'table', row_estimate: 20_000 });

@@ -39,8 +39,12 @@ it('affects its own projects only, and takes no project', { timeout: 600_000 }, 
   const disk = smallDisk(400);
   if (!disk) return skip();
   const second = await startEmbedded({
-    ...{ dataFolder: newDataFolder(disk), masterKey: randomBytes(32), connections: 40, reserveBytes: 0 },
-    ...{ say: () => {}, onEvent: () => {} },
+    dataFolder: newDataFolder(disk),
+    masterKey: randomBytes(32),
+    connections: 40,
+    reserveBytes: 0,
+    say: () => {},
+    onEvent: () => {},
   });
   onTestFinished(second.stop);
   const { user, password, host, port, database } = second.address;

@@ -30,7 +30,11 @@ let earlier: TestService;
 
 const startSecond = async () => {
   second = await startEmbedded({
-    ...{ dataFolder: folder, masterKey, connections: 40, reserveBytes: 0, say: () => {} },
+    dataFolder: folder,
+    masterKey,
+    connections: 40,
+    reserveBytes: 0,
+    say: () => {},
     onEvent: () => {},
   });
 };

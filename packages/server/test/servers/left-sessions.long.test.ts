@@ -25,7 +25,11 @@ async function connect(id: string, from = 0) {
   socket.connect = ((port: number, host: string) => connectFrom({ port, host, ...ownEnd })) as never;
   const { host, port } = own.engine.address;
   const client = new pg.Client({
-    ...{ host, port, user, password: derivePassword(service.deps.masterKey, user), database: databaseOf(id) },
+    host,
+    port,
+    user,
+    password: derivePassword(service.deps.masterKey, user),
+    database: databaseOf(id),
     stream: () => socket,
   });
   client.on('error', () => {});

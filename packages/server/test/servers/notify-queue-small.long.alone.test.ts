@@ -7,7 +7,8 @@ import { flood, useNotifyQueue } from './notify-queue.ts';
 
 const pages = 64 * 1_024;
 const own = useOwnPostgres({
-  ...{ spares: 2, connections: { budget: 20, share: 6 } },
+  spares: 2,
+  connections: { budget: 20, share: 6 },
   more: { max_notify_queue_pages: String(pages) },
 });
 const { run, connect, usage, untilShort } = useNotifyQueue(() => own.rowhouse, 0.02);

@@ -13,8 +13,13 @@ it('gets 503 for reads, writes and sign-ups, and the neighbour notices nothing',
   const [project, neighbour] = [await rowhouse.project('Away'), await rowhouse.project('Here')];
   const url = 'postgres://rowhouse:secret@127.0.0.1:1/postgres';
   const id = await insertServer(control, {
-    ...{ name: 'away', hosts: ['127.0.0.1:1'], address: sealAddress(masterKey, 'away', url), labels: [] },
-    ...{ capacityMb: null, capacityConnections: null, systemIdentifier: '1' },
+    name: 'away',
+    hosts: ['127.0.0.1:1'],
+    address: sealAddress(masterKey, 'away', url),
+    labels: [],
+    capacityMb: null,
+    capacityConnections: null,
+    systemIdentifier: '1',
   });
   await servers.refresh();
   const setHome = async (serverId: number | null) => {

@@ -50,15 +50,13 @@ export async function tokenFor(
   if (!key) throw new Error('The project has no key.');
   const iat = Math.floor(now() / 1000);
   return signToken(key, {
-    ...{
-      sub: id,
-      email,
-      role: 'authenticated',
-      iss: issuerOf(project.slug),
-      iat,
-      exp: iat + 3600,
-      sid: sessionId,
-    },
+    sub: id,
+    email,
+    role: 'authenticated',
+    iss: issuerOf(project.slug),
+    iat,
+    exp: iat + 3600,
+    sid: sessionId,
     ...other,
   });
 }

@@ -64,7 +64,10 @@ export function connect(
 ) {
   const { port } = app.server.address() as AddressInfo;
   const sending: ClientRequest = request({
-    ...{ host: '127.0.0.1', port, method, path: api + target },
+    host: '127.0.0.1',
+    port,
+    method,
+    path: api + target,
     headers: {
       'x-api-key': accountKey,
       'content-type': 'application/octet-stream',

@@ -10,7 +10,9 @@ export async function startMailServer() {
   const mails: KeptMail[] = [];
   let isBroken = false;
   const server = new SMTPServer({
-    ...{ authOptional: true, disabledCommands: ['STARTTLS'], closeTimeout: 100 },
+    authOptional: true,
+    disabledCommands: ['STARTTLS'],
+    closeTimeout: 100,
     onMailFrom: (_address, _session, done) => done(isBroken ? new Error('Not today.') : null),
     onData: (stream, { envelope }, done) => {
       text(stream).then((raw) => {
@@ -34,8 +36,10 @@ export async function startMailServer() {
   return {
     mails,
     delivery: {
-      ...{ smtpUrl: `smtp://127.0.0.1:${port}`, mailFrom: 'Rowhouse <no-reply@example.com>' },
-      ...{ webhookUrl: null, webhookSecret: null },
+      smtpUrl: `smtp://127.0.0.1:${port}`,
+      mailFrom: 'Rowhouse <no-reply@example.com>',
+      webhookUrl: null,
+      webhookSecret: null,
     },
     /** From now on, it refuses mail, or takes it again. */
     setBroken: (broken: boolean) => {

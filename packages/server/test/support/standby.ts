@@ -39,14 +39,12 @@ export async function startPair({ synchronous = true, onEnd = onTestFinished }: 
   const start = async (folder: string, port: number, source: number | null): Promise<Node> => {
     writeFileSync(path.join(folder, 'postgres.port'), `${port}\n`);
     const engine = await startEmbedded({
-      ...{
-        dataFolder: folder,
-        masterKey,
-        connections: 20,
-        reserveBytes: 0,
-        say: () => {},
-        onEvent: () => {},
-      },
+      dataFolder: folder,
+      masterKey,
+      connections: 20,
+      reserveBytes: 0,
+      say: () => {},
+      onEvent: () => {},
       more: {
         wal_retrieve_retry_interval: '100ms',
         wal_receiver_status_interval: '1s',

@@ -41,8 +41,17 @@ export function newRepository() {
     const id = `${at.replace(/[-:.]/g, '')}-${kind}`;
     await storeWal(timeline, segment);
     const backup: BackupDescription = {
-      ...{ format: 1, id, kind, parent: parent?.id ?? null, cluster: '1', timeline, postgres: '18.4' },
-      ...{ segment_bytes: segmentBytes, started_at: at, ended_at: at, databases: [] },
+      format: 1,
+      id,
+      kind,
+      parent: parent?.id ?? null,
+      cluster: '1',
+      timeline,
+      postgres: '18.4',
+      segment_bytes: segmentBytes,
+      started_at: at,
+      ended_at: at,
+      databases: [],
       start_lsn: formatLsn(BigInt(segment * segmentBytes)),
       end_lsn: formatLsn(BigInt(segment * segmentBytes + 100)),
       parts: [{ name: 'rest.tar', ...(await store(names.part(repository, id, 'rest.tar'), tar)) }],

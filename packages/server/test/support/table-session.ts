@@ -46,7 +46,12 @@ export async function openTableSession(server: Server, projectId: string): Promi
   const login = loginOf(server, { id: projectId, passwordVersion: 1 });
   const { host, port, user, password, database } = login;
   const client = new pg.Client({
-    ...{ host, port, user, password, database, ssl: login.tls },
+    host,
+    port,
+    user,
+    password,
+    database,
+    ssl: login.tls,
     types: { getTypeParser: () => (text: string) => text } as unknown as pg.CustomTypesConfig,
     options: '-c search_path=public -c TimeZone=UTC -c IntervalStyle=iso_8601',
   });

@@ -87,7 +87,11 @@ export function useTwoServers({
 
   beforeAll(async () => {
     second = await startEmbedded({
-      ...{ dataFolder: folder, masterKey: randomBytes(32), connections: 40, reserveBytes: 0, say: () => {} },
+      dataFolder: folder,
+      masterKey: randomBytes(32),
+      connections: 40,
+      reserveBytes: 0,
+      say: () => {},
       onEvent: () => {},
     });
     other = await openSecondProcess(rowhouse);
@@ -199,7 +203,16 @@ export function useTwoServers({
   };
 
   return {
-    ...{ rowhouse, secondAddress, create, query, move, ended, cancel, databasesAt, movesLeft, holdBefore },
+    rowhouse,
+    secondAddress,
+    create,
+    query,
+    move,
+    ended,
+    cancel,
+    databasesAt,
+    movesLeft,
+    holdBefore,
     other: () => other,
     killSecond,
     relay: () => relay as Relay,

@@ -8,7 +8,8 @@ const rowhouse = useTestService();
 let mine: { slug: string; id: string; key: string };
 const run = async (query: string) => {
   const { status, body } = await rowhouse.call('POST', `/projects/${mine.slug}/query`, {
-    ...{ key: mine.key, body: { query } },
+    key: mine.key,
+    body: { query },
   });
   expect(status, JSON.stringify(body)).toBe(200);
 };
@@ -63,7 +64,8 @@ describe('the schema', () => {
       ];
       const query = `do $$ begin ${statements.join('; ')}; end $$`;
       const { status, body } = await rowhouse.call('POST', `/projects/${long.slug}/query`, {
-        ...{ key: long.key, body: { query } },
+        key: long.key,
+        body: { query },
       });
       expect(status, JSON.stringify(body)).toBe(200);
     }
@@ -99,21 +101,41 @@ describe('the schema', () => {
       ...['authors_pkey', 'books_pkey', 'books_title_key', 'books_cheap'],
     ]);
     expect(body.indexes[3]).toMatchObject({
-      ...{ schema: 'public', table: 'books', unique: false, primary: false, valid: true },
+      schema: 'public',
+      table: 'books',
+      unique: false,
+      primary: false,
+      valid: true,
       definition: expect.stringMatching(/^CREATE INDEX books_cheap ON public.books .* WHERE/),
     });
     expect(body.constraints).toContainEqual({
-      ...{ schema: 'public', table: 'books', name: 'books_author_id_fkey', kind: 'foreign_key', valid: true },
+      schema: 'public',
+      table: 'books',
+      name: 'books_author_id_fkey',
+      kind: 'foreign_key',
+      valid: true,
       definition: 'FOREIGN KEY (author_id) REFERENCES authors(id)',
     });
     expect(body.policies).toEqual([
       {
-        ...{ schema: 'public', table: 'books', name: 'everyone', command: 'select', permissive: false },
-        ...{ roles: ['public'], using: 'true', check: null },
+        schema: 'public',
+        table: 'books',
+        name: 'everyone',
+        command: 'select',
+        permissive: false,
+        roles: ['public'],
+        using: 'true',
+        check: null,
       },
       {
-        ...{ schema: 'public', table: 'books', name: 'own books', command: 'update', permissive: true },
-        ...{ roles: ['authenticated'], using: '(author_id = 1)', check: '(price > (0)::numeric)' },
+        schema: 'public',
+        table: 'books',
+        name: 'own books',
+        command: 'update',
+        permissive: true,
+        roles: ['authenticated'],
+        using: '(author_id = 1)',
+        check: '(price > (0)::numeric)',
       },
     ]);
     expect(body.triggers).toMatchObject([{ table: 'books', name: 'note', enabled: false }]);
@@ -124,8 +146,11 @@ describe('the schema', () => {
     expect(body.views[0].definition).toContain('WHERE');
     const functions = new Map(body.functions.map((one: { name: string }) => [one.name, one]));
     expect(functions.get('add')).toMatchObject({
-      ...{ arguments: 'a integer, b integer DEFAULT 1', identity_arguments: 'a integer, b integer' },
-      ...{ returns: 'integer', security_definer: false, volatility: 'immutable' },
+      arguments: 'a integer, b integer DEFAULT 1',
+      identity_arguments: 'a integer, b integer',
+      returns: 'integer',
+      security_definer: false,
+      volatility: 'immutable',
       definition: expect.stringContaining('select a + b'),
     });
     expect(functions.get('total')).toMatchObject({ kind: 'aggregate', definition: null });

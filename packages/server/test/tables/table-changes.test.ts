@@ -43,8 +43,13 @@ describe('inserting by the table endpoint', () => {
       {
         ok: true,
         row: {
-          ...{ id: 1, name: 'Tea', price: 1.5, tags: ['a', null, 'b"c'], data: 'x' },
-          ...{ made_at: '2026-01-01T00:00:00Z', double: 3 },
+          id: 1,
+          name: 'Tea',
+          price: 1.5,
+          tags: ['a', null, 'b"c'],
+          data: 'x',
+          made_at: '2026-01-01T00:00:00Z',
+          double: 3,
         },
       },
     ]);
@@ -111,13 +116,16 @@ describe('inserting by the table endpoint', () => {
     const told = { columns: ['id', 'name'], types: ['int8', 'text'] };
     const rest = 'items?select=id,name&numbers=string';
     expect((await send('POST', rest, { name: '1' })).body).toEqual({
-      ...{ ok: true, row: { id: '1', name: '1' } },
+      ok: true,
+      row: { id: '1', name: '1' },
       ...told,
     });
     // Other keys are other statements.
     const { body } = await send('POST', rest, [{ name: '2' }, { name: '3', price: 1 }]);
     expect(body).toEqual({
-      ...{ ok: true, rows: [2, 3].map((n) => ({ id: String(n), name: String(n) })), row_count: 2 },
+      ok: true,
+      rows: [2, 3].map((n) => ({ id: String(n), name: String(n) })),
+      row_count: 2,
       ...told,
     });
     const ignored = await send('POST', `${rest}&resolution=ignore&on_conflict=name`, { name: '1' });

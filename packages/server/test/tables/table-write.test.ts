@@ -299,7 +299,13 @@ describe('written values', () => {
       'create table cuts (v varchar(3), c char(3), a varchar(3)[], d three, p cut, b bit(3), n numeric(4,1))',
     );
     for (const [name, value] of Object.entries({
-      ...{ v: 'abcd', c: 'abcd', a: ['abcd'], d: 'abcd', p: { v: 'abcd' }, b: '1010', n: 12345 },
+      v: 'abcd',
+      c: 'abcd',
+      a: ['abcd'],
+      d: 'abcd',
+      p: { v: 'abcd' },
+      b: '1010',
+      n: 12345,
     })) {
       for (const body of [{ [name]: value }, [{ [name]: value }, { [name]: null }]]) {
         const error = await refused(insert('cuts', body));
@@ -426,15 +432,15 @@ describe('a column that is left out', () => {
   it('gets its default, never null', async () => {
     const [row] = await insert('people', {});
     expect(row).toEqual({
-      ...{
-        id: '1',
-        other: '1',
-        serial_no: '1',
-        name: 'nobody',
-        at: '2026-01-01 00:00:00+00',
-        shout: 'NOBODY',
-      },
-      ...{ twice: '2', must: '7', note: null },
+      id: '1',
+      other: '1',
+      serial_no: '1',
+      name: 'nobody',
+      at: '2026-01-01 00:00:00+00',
+      shout: 'NOBODY',
+      twice: '2',
+      must: '7',
+      note: null,
     });
     const rows = await insert('people', [
       {},

@@ -62,9 +62,14 @@ it('a renewed certificate is used by two workers without a restart, an invalid o
   const [port, postgresPort, dataFolder] = [await freePort(), await freePort(), await usedDataFolder()];
   const key = newAccountKey();
   const service = await launch({
-    ...{ ROWHOUSE_DATA: dataFolder, ROWHOUSE_ACCOUNT_KEY: key, ROWHOUSE_PORT: String(port) },
-    ...{ ROWHOUSE_TLS_CERT: files.certificate, ROWHOUSE_TLS_KEY: files.key, ROWHOUSE_WORKERS: '2' },
-    ...{ ROWHOUSE_POSTGRES_PORT: String(postgresPort), ROWHOUSE_PUBLIC_HOST: 'localhost' },
+    ROWHOUSE_DATA: dataFolder,
+    ROWHOUSE_ACCOUNT_KEY: key,
+    ROWHOUSE_PORT: String(port),
+    ROWHOUSE_TLS_CERT: files.certificate,
+    ROWHOUSE_TLS_KEY: files.key,
+    ROWHOUSE_WORKERS: '2',
+    ROWHOUSE_POSTGRES_PORT: String(postgresPort),
+    ROWHOUSE_PUBLIC_HOST: 'localhost',
   });
   expect(service.output()).toContain(`address      https://127.0.0.1:${port}`);
   expect(service.output()).not.toContain('without TLS');

@@ -74,7 +74,9 @@ describe('an export that cannot go on', () => {
   it.each(formats)('as %s is ended when its reader stalls', async (format) => {
     const { control, servers } = rowhouse.service.deps;
     const exports = openExports({
-      ...{ control, servers, limits: { stallMs: 1_000 } },
+      control,
+      servers,
+      limits: { stallMs: 1_000 },
       ensureCurrent: async () => {},
       onError: () => {},
     });
@@ -312,7 +314,9 @@ it('definitions that need more memory than pg_dump gets end the export, and noth
   const { control, servers } = rowhouse.service.deps;
   const exportWith = async (maxMemoryMb: number) => {
     const exports = openExports({
-      ...{ control, servers, limits: { maxMemoryMb } },
+      control,
+      servers,
+      limits: { maxMemoryMb },
       ensureCurrent: async () => {},
       onError: () => {},
     });

@@ -116,7 +116,9 @@ describe('an export', () => {
     const { control, servers } = rowhouse.service.deps;
     const programs = { PATH: process.env.PATH ?? '' };
     const exports = openExports({
-      ...{ control, servers, programs },
+      control,
+      servers,
+      programs,
       ensureCurrent: async () => {},
       onError: () => {},
     });

@@ -31,16 +31,17 @@ it.each([
   expect(reasons).toEqual(Array(2).fill('The role "reader" does not exist here.'));
   expect((await run(rowhouse, project, looks)).rows).toEqual([
     {
-      ...{
-        teas: 'db95fd0560a4d400c458f086b57b8eb3',
-        sales: 20,
-        cheap: 9,
-        counted: 50,
-        policies: 1,
-        triggers: 1,
-      },
+      teas: 'db95fd0560a4d400c458f086b57b8eb3',
+      sales: 20,
+      cheap: 9,
+      counted: 50,
+      policies: 1,
+      triggers: 1,
       at: '["2026-01-01 00:00:00+00","2026-02-01 00:00:00+00")',
-      ...{ comment: 'All teas', large: 'large', 'large comment': 'A large object', odd: 0 },
+      comment: 'All teas',
+      large: 'large',
+      'large comment': 'A large object',
+      odd: 0,
       longest: 'tea 1tea 2',
     },
   ]);

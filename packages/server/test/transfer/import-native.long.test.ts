@@ -140,7 +140,10 @@ it.skipIf(!program)(
     const folders = [path.dirname(program ?? ''), process.env.PATH ?? ''];
     const exportOf = async ({ id }: Project, maxMemoryMb: number) => {
       const exports = openExports({
-        ...{ control, servers, programs: { PATH: folders.join(path.delimiter) }, limits: { maxMemoryMb } },
+        control,
+        servers,
+        programs: { PATH: folders.join(path.delimiter) },
+        limits: { maxMemoryMb },
         ensureCurrent: async () => {},
         onError: () => {},
       });

@@ -239,7 +239,11 @@ describe('an address', () => {
   it('is read with its parts decoded', () => {
     expect(readRemote('postgresql://a%40b:p%2Fw@db.example.com/my%2Ddb?sslmode=verify-full').address).toEqual(
       {
-        ...{ host: 'db.example.com', port: 5432, user: 'a@b', password: 'p/w', database: 'my-db' },
+        host: 'db.example.com',
+        port: 5432,
+        user: 'a@b',
+        password: 'p/w',
+        database: 'my-db',
         tls: { rejectUnauthorized: true, servername: 'db.example.com' },
       },
     );

@@ -50,8 +50,12 @@ const accountKey = newAccountKey();
 async function startSource() {
   const dataFolder = newDataFolder();
   const engine = await startEmbedded({
-    ...{ dataFolder, masterKey: randomBytes(32), connections: 10, more: { fsync: 'off' } },
-    ...{ say: () => {}, onEvent: () => {} },
+    dataFolder,
+    masterKey: randomBytes(32),
+    connections: 10,
+    more: { fsync: 'off' },
+    say: () => {},
+    onEvent: () => {},
   });
   const cluster = clusterFolderOf(dataFolder);
   const { uid, gid } = statSync(cluster);
@@ -128,7 +132,8 @@ it.skipIf(!hasOpenssl)(
   async () => {
     const done = { error: null, status: 'done', result: { tables: 1, rows: 1_000 } };
     const failed = (message: string) => ({
-      ...{ status: 'failed', result: null },
+      status: 'failed',
+      result: null,
       error: { code: 'import_source_failed', message: expect.stringContaining(message) },
     });
     await source.present('unknown');

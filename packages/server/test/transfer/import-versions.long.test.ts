@@ -67,7 +67,8 @@ const clusterOf = (version: string) => path.join(folder, version);
 function act(version: string, program: string, args: string[]): void {
   execFileSync(binary(version, program), args, {
     // Another user's process cannot be in the folder of this one.
-    ...{ cwd: '/', stdio: 'ignore' },
+    cwd: '/',
+    stdio: 'ignore',
     env: { PATH: process.env.PATH, LC_ALL: 'C.UTF-8', PGPASSWORD: 'source-password' },
     ...(runAs && { uid: runAs.uid, gid: runAs.gid }),
   });

@@ -48,7 +48,10 @@ describe('a project', () => {
     const { project, job } = await importDump(rowhouse, bytes);
     expect(job.error).toBeNull();
     expect(job.result).toEqual({
-      ...{ tables: 7, rows: 8, users: 2, large_objects: format === 'sql' ? 0 : 1 },
+      tables: 7,
+      rows: 8,
+      users: 2,
+      large_objects: format === 'sql' ? 0 : 1,
       skipped: [],
       skipped_count: 0,
       lost_count: 0,

@@ -24,7 +24,8 @@ it.skipIf(process.platform !== 'linux')(
     const slug = created.project.slug as string;
     const query = async (text: string) => {
       const { status, body } = await service.call('POST', `/projects/${slug}/query`, {
-        ...{ key, body: { query: text, timeout_ms: 120_000 } },
+        key,
+        body: { query: text, timeout_ms: 120_000 },
       });
       expect(status, JSON.stringify(body)).toBe(200);
     };

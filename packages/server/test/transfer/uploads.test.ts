@@ -26,7 +26,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const send = (id: string, offset: number | string, raw: Buffer | string, service: TestService = rowhouse) =>
   service.call('PATCH', `${api}/uploads/${id}`, {
-    ...{ raw, key: rowhouse.accountKey },
+    raw,
+    key: rowhouse.accountKey,
     headers: { 'content-type': 'application/octet-stream', 'upload-offset': String(offset) },
   });
 const offsetOf = async (id: string) =>

@@ -39,7 +39,9 @@ export async function admit({ store }: UserDeps, context: AuthContext, { key }: 
   const found = await store.ask<Found>(context, admitting, params);
   if (!found?.by) throw tooManyAttempts(found?.wait ?? 1);
   return {
-    ...{ id: found.id, hash: found.hash, isBanned: found.isBanned },
+    id: found.id,
+    hash: found.hash,
+    isBanned: found.isBanned,
     cleared: { known: ids.known, account: ids.account, late: ids.stranger }[found.by],
     address: found.by === 'known' ? null : ids.address,
   };

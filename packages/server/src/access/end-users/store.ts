@@ -72,8 +72,14 @@ const maxWaitMs = 15_000;
 
 /** These statements add rows, and can be repeated: one that was rolled back had no effect. */
 const adding = {
-  ...{ canRepeat: true, canCommit: false, evenFar: false, changes: true, isUndone: false, canShrink: false },
-  ...{ adds: true, isHarmless: false },
+  canRepeat: true,
+  canCommit: false,
+  evenFar: false,
+  changes: true,
+  isUndone: false,
+  canShrink: false,
+  adds: true,
+  isHarmless: false,
 };
 
 export function openUserStore(query: QueryDeps): UserStore {

@@ -48,8 +48,18 @@ function asLetters(text: string, one: 'i' | 'l'): string {
 }
 
 const lookAlikes: Record<string, string> = {
-  ...{ '@': 'a', '4': 'a', '8': 'b', '3': 'e', '6': 'g', '9': 'g', '!': 'i' },
-  ...{ '0': 'o', $: 's', '5': 's', '7': 't', '2': 'z' },
+  '@': 'a',
+  '4': 'a',
+  '8': 'b',
+  '3': 'e',
+  '6': 'g',
+  '9': 'g',
+  '!': 'i',
+  '0': 'o',
+  $: 's',
+  '5': 's',
+  '7': 't',
+  '2': 'z',
 };
 
 function isCommonNumber(text: string, list: ReadonlySet<string>): boolean {

@@ -246,7 +246,12 @@ export function openHashing({
       if (isStopped) throw errors.unavailable('stopping');
       if (isFull(projectId)) displaceOne(projectId, accountId);
       const entry: Entry = {
-        ...{ projectId, accountId, state: 'held', waiting: null, isHashing: false, hasBegun: false },
+        projectId,
+        accountId,
+        state: 'held',
+        waiting: null,
+        isHashing: false,
+        hasBegun: false,
         idleFrom: performance.now(),
         until: performance.now() + withinMs,
         ownAhead: 0,

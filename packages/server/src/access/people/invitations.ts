@@ -61,7 +61,10 @@ export async function mailInvitation(
   if (!peopleMail.isConfigured) return link;
   try {
     await peopleMail.send({
-      ...{ kind: 'member_invitation', account, email, link },
+      kind: 'member_invitation',
+      account,
+      email,
+      link,
       expiresAt: new Date(expires_at),
     });
     await control.change(sql`update invitations set is_mailed = true where id = ${id}`);

@@ -66,9 +66,14 @@ export async function beginPasskey(
   refuseTooMany(known.length);
   const { generateRegistrationOptions } = await webAuthn();
   const options = await generateRegistrationOptions({
-    ...{ rpName: 'Rowhouse', rpID: id, userName: person.email, userID: toBytes(Buffer.from(person.id)) },
+    rpName: 'Rowhouse',
+    rpID: id,
+    userName: person.email,
+    userID: toBytes(Buffer.from(person.id)),
     challenge: toBytes(newChallenge(deps, adding(person.id))),
-    ...{ timeout, attestationType: 'none', supportedAlgorithmIDs },
+    timeout,
+    attestationType: 'none',
+    supportedAlgorithmIDs,
     excludeCredentials: known.map(({ credentialId }) => ({ id: credentialId.toString('base64url') })),
     authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
   });
@@ -85,7 +90,10 @@ export async function addPasskey(
   const { verifyRegistrationResponse } = await webAuthn();
   const verified = await verifyRegistrationResponse({
     response: answer as unknown as RegistrationResponseJSON,
-    ...{ expectedOrigin: origin, expectedRPID: id, requireUserVerification: true, supportedAlgorithmIDs },
+    expectedOrigin: origin,
+    expectedRPID: id,
+    requireUserVerification: true,
+    supportedAlgorithmIDs,
     expectedChallenge: (text) => isChallenge(deps, adding(personId), text),
   }).catch(() => null);
   if (!verified?.verified) throw errors.invalidPasskey();
@@ -118,7 +126,9 @@ export async function addPasskey(
 export async function beginPasskeySignIn(deps: PasskeyDeps): Promise<Record<string, unknown>> {
   const { generateAuthenticationOptions } = await webAuthn();
   const options = await generateAuthenticationOptions({
-    ...{ rpID: requireParty(deps).id, timeout, userVerification: 'required' },
+    rpID: requireParty(deps).id,
+    timeout,
+    userVerification: 'required',
     challenge: toBytes(newChallenge(deps, signingIn)),
   });
   return { ...options };
@@ -134,7 +144,9 @@ export async function provePasskey(deps: PasskeyDeps, answer: PasskeyAnswer): Pr
   const { verifyAuthenticationResponse } = await webAuthn();
   const verified = await verifyAuthenticationResponse({
     response: answer as unknown as AuthenticationResponseJSON,
-    ...{ expectedOrigin: origin, expectedRPID: id, requireUserVerification: true },
+    expectedOrigin: origin,
+    expectedRPID: id,
+    requireUserVerification: true,
     expectedChallenge: (text) => isChallenge(deps, signingIn, text),
     credential: { id: answer.id, publicKey: toBytes(found.publicKey), counter: found.counter },
   }).catch(() => null);
@@ -206,7 +218,10 @@ function toBytes(buffer: Buffer): Uint8Array<ArrayBuffer> {
 
 function toPasskey({ id, name, isBackedUp, createdAt, lastUsedAt }: Row): Passkey {
   return {
-    ...{ id, name, is_backed_up: isBackedUp, created_at: createdAt.toISOString() },
+    id,
+    name,
+    is_backed_up: isBackedUp,
+    created_at: createdAt.toISOString(),
     last_used_at: lastUsedAt?.toISOString() ?? null,
   };
 }

@@ -56,15 +56,21 @@ export function openProvider(deps: Deps, config: ProviderConfig, page: string): 
     return found.configuration;
   };
   return {
-    ...{ name, issuer, domains },
+    name,
+    issuer,
+    domains,
     begin: async () => {
       const client = await openIdClient();
       const configuration = await discovered().catch((error) => fail(name, error));
       const flow: Flow = { nonce: client.randomNonce(), verifier: client.randomPKCECodeVerifier() };
       const state = newChallenge(deps, purpose).toString('base64url');
       const url = client.buildAuthorizationUrl(configuration, {
-        ...{ redirect_uri: redirectUri, scope: 'openid email', response_type: 'code', state },
-        ...{ nonce: flow.nonce, code_challenge_method: 'S256' },
+        redirect_uri: redirectUri,
+        scope: 'openid email',
+        response_type: 'code',
+        state,
+        nonce: flow.nonce,
+        code_challenge_method: 'S256',
         code_challenge: await client.calculatePKCECodeChallenge(flow.verifier),
       });
       return { url: url.href, flow: sealFlow(deps, flow, state) };
@@ -90,7 +96,10 @@ async function identify(
 ): Promise<Identity> {
   const client = await openIdClient();
   const tokens = await client.authorizationCodeGrant(configuration, answer, {
-    ...{ expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true },
+    expectedState: state,
+    expectedNonce: nonce,
+    pkceCodeVerifier: verifier,
+    idTokenExpected: true,
   });
   const claims = tokens.claims();
   if (!claims) throw new Error('The provider sent no ID token.');
@@ -102,7 +111,9 @@ async function identify(
       : claims;
   const isVerified = more.email_verified === true && typeof more.email === 'string';
   return {
-    ...{ issuer: iss, subject: sub, email: isVerified ? String(more.email) : null },
+    issuer: iss,
+    subject: sub,
+    email: isVerified ? String(more.email) : null,
     hasSecondFactor: Array.isArray(amr) && amr.includes('mfa'),
   };
 }
@@ -114,7 +125,9 @@ async function discover({ issuer, clientId, clientSecret }: ProviderConfig): Pro
   const execute = [client.enableNonRepudiationChecks];
   if (url.protocol === 'http:') execute.push(client.allowInsecureRequests);
   return client.discovery(url, clientId, clientSecret, client.ClientSecretBasic(clientSecret), {
-    ...{ execute, timeout: timeoutS, [client.customFetch]: tellOutage },
+    execute,
+    timeout: timeoutS,
+    [client.customFetch]: tellOutage,
   });
 }
 

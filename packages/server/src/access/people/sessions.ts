@@ -195,7 +195,11 @@ function memberOf(row: Row): Caller | null {
   const { personId, email, memberRole: role, memberProjects: projects } = row;
   if (personId === null || email === null || role === null) return null;
   return {
-    ...{ kind: 'account', keyId: personId, accountId: row.sessionAccountId, role, projects },
+    kind: 'account',
+    keyId: personId,
+    accountId: row.sessionAccountId,
+    role,
+    projects,
     isOperator: isOperatorRole(role) && row.isOperator === true,
     person: { id: personId, email },
     maxPerSecond: row.maxPerSecond,

@@ -14,14 +14,16 @@ const rememberedDays = 180;
 /** Attempts to guess a password. Throws if there were too many. `forgive` is to be called if the attempt succeeds. */
 export async function countAttempt(control: Control, emailKey: string, network: string): Promise<Attempt> {
   return countGuess(control, emailKey, network, {
-    ...{ near: { burst: 10, refillMs: 60_000 }, all: { burst: 100, refillMs: 36_000 } },
+    near: { burst: 10, refillMs: 60_000 },
+    all: { burst: 100, refillMs: 36_000 },
   });
 }
 
 /** A code has six digits, so that all networks together get few attempts: 20, and 20 more a day. */
 export async function countFactor(control: Control, personId: string, network: string): Promise<Attempt> {
   return countGuess(control, `second factor of ${personId}`, network, {
-    ...{ near: { burst: 10, refillMs: 600_000 }, all: { burst: 20, refillMs: 4_320_000 } },
+    near: { burst: 10, refillMs: 600_000 },
+    all: { burst: 20, refillMs: 4_320_000 },
   });
 }
 

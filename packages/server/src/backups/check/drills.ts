@@ -79,7 +79,10 @@ export function openDrills(
       log.error({ err: error, project: slug }, 'A RESTORE DRILL FAILED: backups may not be restorable');
       const problem = error instanceof Error ? error.message : String(error);
       await putDrillProblem(control, {
-        ...{ projectId: id, slug, problem, failedAt: new Date(now()).toISOString() },
+        projectId: id,
+        slug,
+        problem,
+        failedAt: new Date(now()).toISOString(),
       });
       throw errors.drillFailed(slug, problem, error);
     }

@@ -17,14 +17,25 @@ function key(
   more: Partial<Access['keys'][number]> = {},
 ): Access['keys'][number] {
   return {
-    ...{ id, kind: projectId === null ? 'account' : 'scoped', project_id: projectId, name: `name of ${id}` },
-    ...{ start: `rh_${id}`, created_at: early, expires_at: null, rotated_at: null, revoked_at: null },
+    id,
+    kind: projectId === null ? 'account' : 'scoped',
+    project_id: projectId,
+    name: `name of ${id}`,
+    start: `rh_${id}`,
+    created_at: early,
+    expires_at: null,
+    rotated_at: null,
+    revoked_at: null,
     ...more,
   };
 }
 
 const nothing = {
-  ...{ projects_again: [], keys_again: [], projects_deleted: [], projects_lost: [], keys_lost: [] },
+  projects_again: [],
+  keys_again: [],
+  projects_deleted: [],
+  projects_lost: [],
+  keys_lost: [],
 };
 
 it('finds nothing where nothing was ended or created', () => {

@@ -79,13 +79,19 @@ export function compareAccess(restored: Access, newest: Access, now: Date): Acce
     key.revoked_at === null && (key.expires_at === null || key.expires_at > now);
 
   const changes: AccessChanges = {
-    ...{ projects_again: [], keys_again: [], projects_deleted: [], projects_lost: [], keys_lost: [] },
+    projects_again: [],
+    keys_again: [],
+    projects_deleted: [],
+    projects_lost: [],
+    keys_lost: [],
   };
   for (const project of restored.projects.filter(isLive)) {
     const later = after.get(project.id);
     if (later && isLive(later)) continue;
     changes.projects_again.push({
-      ...{ slug: project.slug, name: project.name, ended_at: timeOf(later?.deleted_at) },
+      slug: project.slug,
+      name: project.name,
+      ended_at: timeOf(later?.deleted_at),
       command: `rowhouse projects delete ${project.slug} --yes`,
     });
   }
@@ -97,8 +103,13 @@ export function compareAccess(restored: Access, newest: Access, now: Date): Acce
     const endedAt = later?.revoked_at ?? (key.rotated_at === null ? later?.rotated_at : null) ?? null;
     if (project === undefined || (endedAt === null && !isGone)) continue;
     changes.keys_again.push({
-      ...{ project: project?.slug ?? null, id: key.id, kind: key.kind, name: key.name, start: key.start },
-      ...{ ended_at: timeOf(endedAt), command: commandFor(key, project?.slug ?? null) },
+      project: project?.slug ?? null,
+      id: key.id,
+      kind: key.kind,
+      name: key.name,
+      start: key.start,
+      ended_at: timeOf(endedAt),
+      command: commandFor(key, project?.slug ?? null),
     });
   }
   for (const { id, slug, name, created_at } of newest.projects.filter(isLive)) {

@@ -31,7 +31,8 @@ it('a time that may not be stored yet is refused, and no later one is offered', 
   const certain = new Date(storedAt.getTime() - doubtMs);
   const { details, hint, message } = await refusal(target);
   expect(details).toEqual({
-    ...{ retryable: true, oldest_restorable: moment(1, 0).toISOString() },
+    retryable: true,
+    oldest_restorable: moment(1, 0).toISOString(),
     newest_restorable: certain.toISOString(),
     restorable: [{ from: moment(1, 0).toISOString(), to: certain.toISOString() }],
   });

@@ -63,7 +63,12 @@ export async function recover<T>(
   // Pages of databases that are left out are in the WAL, and are written too.
   recovery.checkSpace(total);
   await layOutFor({
-    ...{ repository, chain: plan.chain, keep, folder, runAs, signal },
+    repository,
+    chain: plan.chain,
+    keep,
+    folder,
+    runAs,
+    signal,
     progress: (bytes) => progress(bytes / total),
   });
   if (keep && !readControlFile(folder).hasWholePages) return null;
@@ -73,8 +78,13 @@ export async function recover<T>(
   let replayed = parseLsn(plan.tip.end_lsn);
   let feedError: { error: unknown } | null = null;
   const feeding = feedWal({
-    ...{ repository, timeline: plan.tip.timeline, segmentBytes: plan.tip.segment_bytes },
-    ...{ from: plan.from, end: plan.end, runAs, signal: either },
+    repository,
+    timeline: plan.tip.timeline,
+    segmentBytes: plan.tip.segment_bytes,
+    from: plan.from,
+    end: plan.end,
+    runAs,
+    signal: either,
     folder: path.join(folder, 'pg_wal'),
     replayed: () => replayed,
   }).catch((error: unknown) => {

@@ -69,7 +69,11 @@ export async function restore(
     const { repository } = origin;
     const plan = mark === null ? work.plan : await planAgain(origin, target, mark, turn);
     const recovery = {
-      ...{ repository, plan, projectId: source.id, target, signal },
+      repository,
+      plan,
+      projectId: source.id,
+      target,
+      signal,
       workshop: await openWorkshop(deps, place, plan),
       isCopy: await isCopy(deps.control, source.id),
       checkSpace: (bytes: number) => checkSpace(deps.disk, bytes),
@@ -147,7 +151,10 @@ export async function openWorkshop(
   const server = origin.backups?.server ?? null;
   const isOwn = isEmbedded && server === servers.first;
   return {
-    ...{ folder, runAs, binaries: prepareBinaries(dataFolder, runAs), masterKey: origin.marks.masterKey },
+    folder,
+    runAs,
+    binaries: prepareBinaries(dataFolder, runAs),
+    masterKey: origin.marks.masterKey,
     // Backups by earlier versions do not name it.
     superuser: isOwn ? null : (tip.superuser ?? server?.address.user ?? superuser),
     capacity: server && (await readCapacity(server.maintenance)),

@@ -97,7 +97,12 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
   try {
     const restored = await recover(
       {
-        ...{ repository, plan, keep: null, target: to, signal, workshop },
+        repository,
+        plan,
+        keep: null,
+        target: to,
+        signal,
+        workshop,
         progress: (fraction) => progress(to ? fraction * restoredPart : fraction),
         checkSpace: (bytes) => checkSpace(dataFolder, bytes),
       },
@@ -201,7 +206,11 @@ async function findChanges(
     const plan = await planRestore(repository, null, { signal });
     const found = await recover(
       {
-        ...{ repository, plan, keep: databasesNamed(plan, controlDatabase), target: null, signal },
+        repository,
+        plan,
+        keep: databasesNamed(plan, controlDatabase),
+        target: null,
+        signal,
         workshop: { ...workshop, folder, isDurable: false },
         checkSpace: (bytes) => checkSpace(dataFolder, bytes),
         progress: (fraction) => progress(restoredPart + fraction * (1 - restoredPart)),

@@ -20,7 +20,11 @@ async function startService(handle: Handle) {
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const storage = openS3({
-    ...{ kind: 's3', bucket: 'bucket', prefix: '', region: 'r', endpoint: `http://127.0.0.1:${port}` },
+    kind: 's3',
+    bucket: 'bucket',
+    prefix: '',
+    region: 'r',
+    endpoint: `http://127.0.0.1:${port}`,
     credentials: { accessKeyId: 'id', secretAccessKey: 'secret', sessionToken: null },
   });
   onTestFinished(async () => {

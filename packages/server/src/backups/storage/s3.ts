@@ -92,7 +92,10 @@ export function openS3(location: S3Location): Storage {
     },
     delete: deleteOne,
     deleteAll: openBatchDelete({
-      ...{ client, place, deleteOne, keyOf: prefixed },
+      client,
+      place,
+      deleteOne,
+      keyOf: prefixed,
       refusal: (answer, name) => refusal(answer, place, name),
     }),
     removeUnfinished: (prefix, before, signal) =>

@@ -52,7 +52,10 @@ export async function copyInThread(
     address: atPrimary(request.address),
   };
   const worker = new Worker(compiledFile('base-backup-worker.js', import.meta.url), {
-    ...{ workerData, env: {}, argv: [], execArgv: [] },
+    workerData,
+    env: {},
+    argv: [],
+    execArgv: [],
   });
   let late: NodeJS.Timeout | undefined;
   const abort = () => {

@@ -56,11 +56,21 @@ export async function takeBaseBackup(request: Request): Promise<BackupDescriptio
     const after = await readServer(maintenance);
     const backup: BackupDescription = {
       format: 1,
-      ...{ id, kind, parent: parent?.id ?? null, cluster: repository.cluster, timeline: range.timeline },
-      ...{ postgres: after.version, superuser: after.superuser, segment_bytes: after.segmentBytes },
+      id,
+      kind,
+      parent: parent?.id ?? null,
+      cluster: repository.cluster,
+      timeline: range.timeline,
+      postgres: after.version,
+      superuser: after.superuser,
+      segment_bytes: after.segmentBytes,
       configuration: request.isEmbedded ? null : after.configuration,
-      ...{ start_lsn: formatLsn(range.startLsn), end_lsn: formatLsn(range.endLsn) },
-      ...{ started_at: before.at, ended_at: after.at, databases: after.databases, parts },
+      start_lsn: formatLsn(range.startLsn),
+      end_lsn: formatLsn(range.endLsn),
+      started_at: before.at,
+      ended_at: after.at,
+      databases: after.databases,
+      parts,
       manifest: { name, bytes: manifest.length, stored_bytes: stored.bytes, sha256: stored.sha256 },
     };
     signal.throwIfAborted();

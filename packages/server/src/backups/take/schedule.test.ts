@@ -11,9 +11,20 @@ const now = Date.parse('2026-11-16T12:00:00Z');
 function backup(kind: 'full' | 'incremental', hoursAgo: number, walMb: bigint): BackupDescription {
   const at = new Date(now - hoursAgo * hour).toISOString();
   return {
-    ...{ format: 1, id: `${at}-${kind}`, kind, parent: null, cluster: '1', timeline: 1, postgres: '18.4' },
-    ...{ segment_bytes: 16 * 1024 * 1024, started_at: at, ended_at: at, databases: [], parts: [] },
-    ...{ start_lsn: formatLsn(walMb * mb), end_lsn: formatLsn(walMb * mb) },
+    format: 1,
+    id: `${at}-${kind}`,
+    kind,
+    parent: null,
+    cluster: '1',
+    timeline: 1,
+    postgres: '18.4',
+    segment_bytes: 16 * 1024 * 1024,
+    started_at: at,
+    ended_at: at,
+    databases: [],
+    parts: [],
+    start_lsn: formatLsn(walMb * mb),
+    end_lsn: formatLsn(walMb * mb),
     manifest: { name: 'manifest', bytes: 1, stored_bytes: 1, sha256: '' },
   };
 }

@@ -15,7 +15,10 @@ function memory(): Storage {
   const objects = new Map<string, Buffer>();
   const deleteOne = async (name: string) => void objects.delete(name);
   return {
-    ...{ kind: 'folder', place: 'memory', folders: async () => [], removeUnfinished: async () => 0 },
+    kind: 'folder',
+    place: 'memory',
+    folders: async () => [],
+    removeUnfinished: async () => 0,
     source: async () => ({ location: { kind: 'folder', folder: '' }, reserveBytes: 0, repository: null }),
     prepare: async () => {},
     check: async () => {},

@@ -59,7 +59,9 @@ async function receive(request: Request, session: Session): Promise<void> {
   const name = segmentName(timeline, from, segmentBytes);
   const begun = from === firstOf(from) ? undefined : segments.find((segment) => segment.name === name);
   let current = new SegmentWriter(repository, {
-    ...{ timeline, start: firstOf(from), segmentBytes },
+    timeline,
+    start: firstOf(from),
+    segmentBytes,
     ...(begun && {
       pieces: begun.pieces,
       content: await readSegment(repository, name, segmentBytes, signal),

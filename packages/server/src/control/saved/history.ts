@@ -82,7 +82,12 @@ type Row = {
 
 function toEntry({ id, at, keyId, query, durationMs, rowCount, error }: Row): HistoryEntry {
   return {
-    ...{ id, at: at.toISOString(), key_id: keyId, query, error },
-    ...{ duration_ms: durationMs, row_count: rowCount },
+    id,
+    at: at.toISOString(),
+    key_id: keyId,
+    query,
+    error,
+    duration_ms: durationMs,
+    row_count: rowCount,
   };
 }

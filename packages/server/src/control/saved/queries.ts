@@ -123,7 +123,10 @@ type Row = { id: string; kind: Kind; name: string; query: string; createdAt: Dat
 
 function toSaved({ id, kind, name, query, createdAt, updatedAt }: Row): SavedQuery {
   return {
-    ...{ id, kind, name, query },
+    id,
+    kind,
+    name,
+    query,
     created_at: createdAt.toISOString(),
     updated_at: updatedAt.toISOString(),
   };

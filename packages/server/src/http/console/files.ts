@@ -52,7 +52,9 @@ export function readConsole(folder: string): ConsoleFiles {
         const file = {
           type: types[path.extname(name)] as string,
           etag: `"${createHash('sha256').update(plain).digest('base64url').slice(0, 27)}"`,
-          ...{ plain, br: bytesOf(`${name}.br`), gzip: bytesOf(`${name}.gz`) },
+          plain,
+          br: bytesOf(`${name}.br`),
+          gzip: bytesOf(`${name}.gz`),
         };
         return [name.split(path.sep).join('/'), file];
       }),

@@ -15,7 +15,13 @@ export async function notePerson(
   for (const accountId of await accountsOf(deps.control, { id })) {
     await write(deps, {
       ...whoOf(request),
-      ...{ accountId, action, details, project: null, target: id, outcome: 'done', error: null },
+      accountId,
+      action,
+      details,
+      project: null,
+      target: id,
+      outcome: 'done',
+      error: null,
       actor: { kind: 'person', id, name: email },
     });
   }

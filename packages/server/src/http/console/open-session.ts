@@ -62,8 +62,11 @@ async function note(
   const accounts = isAbout ? await accountsOf(deps.control, { emailKey }) : [who.accountId];
   for (const accountId of accounts) {
     await write(deps, {
-      ...{ ...who, accountId },
-      ...{ action: 'session.sign_in', project: null, details: { way } },
+      ...who,
+      accountId,
+      action: 'session.sign_in',
+      project: null,
+      details: { way },
       // Nothing of a key or a link may get into the log.
       target: emailKey === null ? null : (email ?? null),
       outcome: error === null ? 'done' : 'refused',

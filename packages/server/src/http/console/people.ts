@@ -107,7 +107,10 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
         if (!started) return null;
         const { email, expiresAt, code } = started;
         return {
-          ...{ kind: 'member_recovery', account: null, email, expiresAt },
+          kind: 'member_recovery',
+          account: null,
+          email,
+          expiresAt,
           link: peopleMail.link('recovery', code),
         };
       });
@@ -155,7 +158,8 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: ConsoleOpenInvitation }>(
     '/person/invitation',
     {
-      ...{ bodyLimit, onRequest },
+      bodyLimit,
+      onRequest,
       schema: { body: ConsoleOpenInvitation, response: { 200: ConsoleEndedResponse } },
     },
     async (request): Promise<ConsoleEndedResponse> => {
@@ -165,8 +169,14 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
       );
       await switchAccount(deps, sessionOf(request), accountId);
       await write(deps, {
-        ...{ ...whoOf(request), accountId, action: 'member.join', target: id },
-        ...{ project: null, details: null, outcome: 'done', error: null },
+        ...whoOf(request),
+        accountId,
+        action: 'member.join',
+        target: id,
+        project: null,
+        details: null,
+        outcome: 'done',
+        error: null,
       });
       return { ok: true };
     },
@@ -198,7 +208,8 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
       const session = sessionOf(request);
       await attempts.try(session.id, () =>
         provePassword(people, {
-          ...{ email, password: request.body.password ?? '' },
+          email,
+          password: request.body.password ?? '',
           network: whoTries(request.ip),
         }),
       );
@@ -207,7 +218,10 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
       await countEmailChange(deps.control, id, readNewEmail(request.body.email).key);
       const started = await startEmailChange(people, id, request.body.email);
       await peopleMail.send({
-        ...{ kind: 'member_email', account: null, email: started.email, expiresAt: started.expiresAt },
+        kind: 'member_email',
+        account: null,
+        email: started.email,
+        expiresAt: started.expiresAt,
         sentBy: id,
         link: peopleMail.link('email', started.code),
       });
@@ -230,7 +244,8 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: ConsoleBeginFactor }>(
     '/person/second-factor',
     {
-      ...{ bodyLimit, onRequest },
+      bodyLimit,
+      onRequest,
       schema: { body: ConsoleBeginFactor, response: { 200: ConsoleFactorResponse } },
     },
     async (request): Promise<ConsoleFactorResponse> => {
@@ -245,7 +260,8 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: ConsoleUseCode }>(
     '/person/second-factor/confirm',
     {
-      ...{ bodyLimit, onRequest },
+      bodyLimit,
+      onRequest,
       schema: { body: ConsoleUseCode, response: { 200: ConsoleRecoveryCodesResponse } },
     },
     async (request): Promise<ConsoleRecoveryCodesResponse> => {
@@ -260,7 +276,8 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: ConsoleProveFactor }>(
     '/person/second-factor/recovery-codes',
     {
-      ...{ bodyLimit, onRequest },
+      bodyLimit,
+      onRequest,
       schema: { body: ConsoleProveFactor, response: { 200: ConsoleRecoveryCodesResponse } },
     },
     async (request): Promise<ConsoleRecoveryCodesResponse> => ({
@@ -272,7 +289,8 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Body: ConsoleProveFactor }>(
     '/person/second-factor',
     {
-      ...{ bodyLimit, onRequest },
+      bodyLimit,
+      onRequest,
       schema: { body: ConsoleProveFactor, response: { 200: ConsoleEndedResponse } },
     },
     async (request): Promise<ConsoleEndedResponse> => {

@@ -238,8 +238,13 @@ class FastExchange implements HttpExchange {
     const { socket, head, body } = this;
     const request = new IncomingMessage(socket);
     Object.assign(request, {
-      ...{ method: head.method, url: head.url, headers: head.headers, complete: true },
-      ...{ httpVersion: '1.1', httpVersionMajor: 1, httpVersionMinor: 1 },
+      method: head.method,
+      url: head.url,
+      headers: head.headers,
+      complete: true,
+      httpVersion: '1.1',
+      httpVersionMajor: 1,
+      httpVersionMinor: 1,
       rawHeaders: Object.entries(head.headers).flat(),
     });
     if (body.length > 0) request.push(body);

@@ -117,7 +117,9 @@ export async function noteRevocations(
       action: slug === null ? 'account_key.revoke' : 'key.revoke',
       project: slug === null ? null : { id: projectIdOf(deps, request, slug), slug },
       target: id,
-      ...{ outcome: 'done', error: null, details: null },
+      outcome: 'done',
+      error: null,
+      details: null,
     });
 }
 

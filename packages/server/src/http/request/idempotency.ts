@@ -110,12 +110,10 @@ function ownerOf(request: FastifyRequest): Caller {
   if (!operator) return callerOf(request);
   return {
     ...({ kind: 'account', role: 'viewer', projects: [], isOperator: true, person: null } as const),
-    ...{
-      keyId: operator.keyId,
-      accountId: `operator ${operator.keyId}`,
-      maxPerSecond: null,
-      expiresAt: null,
-    },
+    keyId: operator.keyId,
+    accountId: `operator ${operator.keyId}`,
+    maxPerSecond: null,
+    expiresAt: null,
   };
 }
 

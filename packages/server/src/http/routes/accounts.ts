@@ -39,7 +39,10 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config,
       schema: {
-        ...{ tags, summary: 'List accounts', description, querystring: ListAccounts },
+        tags,
+        summary: 'List accounts',
+        description,
+        querystring: ListAccounts,
         response: { 200: AccountsResponse },
       },
     },
@@ -73,7 +76,10 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config,
       schema: {
-        ...{ tags, summary: 'Get an account', description, params: Params },
+        tags,
+        summary: 'Get an account',
+        description,
+        params: Params,
         response: { 200: AccountResponse },
       },
     },

@@ -38,7 +38,8 @@ export function auditLogRoutes(app: FastifyInstance, { control }: Deps): void {
           if (page.cursor === null) return;
           page = await listAudit(control, accountId, {
             ...request.query,
-            ...{ limit: linesPage, cursor: page.cursor },
+            limit: linesPage,
+            cursor: page.cursor,
           });
         }
       };

@@ -176,7 +176,9 @@ async function toServer({ drills }: Deps, status: ServerStatus): Promise<ServerB
   const { name, server, problem, ranges, lagSeconds, lagBytes, lastVerifiedAt } = status;
   const restored = server && drills ? await drills.verifiedAt(server) : null;
   return {
-    ...{ name, problem: problem?.reason ?? null, hint: problem?.hint ?? null },
+    name,
+    problem: problem?.reason ?? null,
+    hint: problem?.hint ?? null,
     oldest_restorable: ranges[0]?.from.toISOString() ?? null,
     newest_restorable: ranges.at(-1)?.to.toISOString() ?? null,
     restorable: ranges.map(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() })),
@@ -192,7 +194,13 @@ function summaryOf(server: string, backup: BackupDescription): Backup {
   const mb = (bytes: (part: BackupDescription['parts'][number]) => number) =>
     Math.round((parts.reduce((sum, part) => sum + bytes(part), 0) / 1024 ** 2) * 10) / 10;
   return {
-    ...{ id, server, kind, parent, started_at, ended_at, databases: databases.length },
+    id,
+    server,
+    kind,
+    parent,
+    started_at,
+    ended_at,
+    databases: databases.length,
     size_mb: mb(({ bytes }) => bytes),
     stored_mb: mb(({ stored_bytes }) => stored_bytes),
   };

@@ -27,7 +27,9 @@ export function logRoutes(app: FastifyInstance, deps: Deps): void {
       requireEverything(caller, 'read the log of requests');
       const { since } = deps.projectLog;
       return {
-        ...{ ok: true, since: new Date(since).toISOString(), slow_ms: slowMs },
+        ok: true,
+        since: new Date(since).toISOString(),
+        slow_ms: slowMs,
         ...deps.projectLog.read(id),
       };
     },

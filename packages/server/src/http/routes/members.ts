@@ -32,7 +32,9 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'account.read' },
       schema: {
-        ...{ tags, summary: 'List members and open invitations', description: 'Requires an account key.' },
+        tags,
+        summary: 'List members and open invitations',
+        description: 'Requires an account key.',
         response: { 200: MembersResponse },
       },
     },
@@ -134,7 +136,10 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'members.manage' },
       schema: {
-        ...{ tags, summary: 'Revoke an invitation', description: 'Requires the role admin.', params: Params },
+        tags,
+        summary: 'Revoke an invitation',
+        description: 'Requires the role admin.',
+        params: Params,
         response: { 200: RemovedResponse },
       },
     },

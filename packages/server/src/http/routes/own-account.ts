@@ -27,7 +27,9 @@ export function accountRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'account.read' },
       schema: {
-        ...{ tags, summary: 'Get your account', description: 'Requires an account key.' },
+        tags,
+        summary: 'Get your account',
+        description: 'Requires an account key.',
         response: { 200: OwnAccountResponse },
       },
     },
@@ -42,7 +44,9 @@ export function accountRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'account.manage' },
       schema: {
-        ...{ tags, summary: 'Change your account', body: ChangeOwnAccount },
+        tags,
+        summary: 'Change your account',
+        body: ChangeOwnAccount,
         description: 'Requires the role admin. Limits are changed by the operator.',
         response: { 200: AccountResponse },
       },
@@ -58,7 +62,9 @@ export function accountRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'account.manage' },
       schema: {
-        ...{ tags, summary: "List the account's keys", description: 'Requires the role admin.' },
+        tags,
+        summary: "List the account's keys",
+        description: 'Requires the role admin.',
         response: { 200: AccountKeysResponse },
       },
     },
@@ -94,7 +100,9 @@ export function accountRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'account.manage' },
       schema: {
-        ...{ tags, summary: 'Revoke an account key', params: KeyParams },
+        tags,
+        summary: 'Revoke an account key',
+        params: KeyParams,
         description: 'Requires the role admin, and at least the role of the key. It ends within a second.',
         response: { 200: AccountKeyResponse },
       },

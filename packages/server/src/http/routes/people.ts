@@ -22,13 +22,16 @@ export function personRoutes(app: FastifyInstance, deps: Deps): void {
     async ({ body }, reply): Promise<RecoveryLinkResponse> => {
       const { control, users, now, peopleMail } = deps;
       const started = await startRecovery({ control, hashing: users.hashing, now }, body.email, {
-        ...{ isMailed: false, resetsFactor: body.reset_second_factor ?? false },
+        isMailed: false,
+        resetsFactor: body.reset_second_factor ?? false,
       });
       if (!started) throw errors.personNotFound(body.email);
       const { email, code, expiresAt } = started;
       reply.status(201);
       return {
-        ...{ ok: true, email, link: peopleMail.link('recovery', code) },
+        ok: true,
+        email,
+        link: peopleMail.link('recovery', code),
         expires_at: expiresAt.toISOString(),
       };
     },

@@ -102,7 +102,9 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
       const project = request.login ?? (await deps.logins.of(caller, request.params.slug));
       const input = {
         statements: body.statements.map(({ query, params = [], limit = null, expect_affected }) => ({
-          ...{ query, params, limit },
+          query,
+          params,
+          limit,
           bigAsString: body.numbers === 'string',
           ...(expect_affected !== undefined && { expectAffected: expect_affected }),
         })),

@@ -54,8 +54,12 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.read' },
       schema: {
-        ...{ tags, summary: 'List saved queries and drafts', description: needs, params },
-        ...{ querystring: ListSavedQueries, response: { 200: SavedQueriesResponse } },
+        tags,
+        summary: 'List saved queries and drafts',
+        description: needs,
+        params,
+        querystring: ListSavedQueries,
+        response: { 200: SavedQueriesResponse },
       },
     },
     async (request): Promise<SavedQueriesResponse> => {
@@ -69,7 +73,10 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.write' },
       schema: {
-        ...{ tags, summary: 'Save a query', params, body: CreateSavedQuery },
+        tags,
+        summary: 'Save a query',
+        params,
+        body: CreateSavedQuery,
         description: `${needsMore} A project can have 500 saved queries and 100 drafts, together 10 MB.`,
         response: { 201: SavedQueryResponse },
       },
@@ -87,7 +94,10 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.read' },
       schema: {
-        ...{ tags, summary: 'Get a saved query', description: needs, params: IdParams },
+        tags,
+        summary: 'Get a saved query',
+        description: needs,
+        params: IdParams,
         response: { 200: SavedQueryResponse },
       },
     },
@@ -102,7 +112,10 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.write' },
       schema: {
-        ...{ tags, summary: 'Change a saved query', params: IdParams, body: ChangeSavedQuery },
+        tags,
+        summary: 'Change a saved query',
+        params: IdParams,
+        body: ChangeSavedQuery,
         description: `${needsMore} With if_updated_at, a query that was changed meanwhile is not overwritten: 409.`,
         response: { 200: SavedQueryResponse },
       },
@@ -119,7 +132,10 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.write' },
       schema: {
-        ...{ tags, summary: 'Delete a saved query', description: needsMore, params: IdParams },
+        tags,
+        summary: 'Delete a saved query',
+        description: needsMore,
+        params: IdParams,
         response: { 200: ClearedResponse },
       },
     },
@@ -134,8 +150,12 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.read' },
       schema: {
-        ...{ tags, summary: 'List the history of statements', description: needs, params },
-        ...{ querystring: ListHistory, response: { 200: HistoryResponse } },
+        tags,
+        summary: 'List the history of statements',
+        description: needs,
+        params,
+        querystring: ListHistory,
+        response: { 200: HistoryResponse },
       },
     },
     async (request): Promise<HistoryResponse> => {
@@ -151,7 +171,10 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.write' },
       schema: {
-        ...{ tags, summary: 'Add a statement to the history', params, body: AddHistory },
+        tags,
+        summary: 'Add a statement to the history',
+        params,
+        body: AddHistory,
         description: `${needs} Statements are added only by this request: running one records nothing.`,
         response: { 201: HistoryEntryResponse },
       },
@@ -169,7 +192,10 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.write' },
       schema: {
-        ...{ tags, summary: 'Clear the history', description: needsMore, params },
+        tags,
+        summary: 'Clear the history',
+        description: needsMore,
+        params,
         response: { 200: ClearedResponse },
       },
     },
@@ -184,7 +210,10 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.write' },
       schema: {
-        ...{ tags, summary: 'Delete an entry of the history', description: needsMore, params: IdParams },
+        tags,
+        summary: 'Delete an entry of the history',
+        description: needsMore,
+        params: IdParams,
         response: { 200: ClearedResponse },
       },
     },

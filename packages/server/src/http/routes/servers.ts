@@ -148,7 +148,9 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
       const { server, givenUp, leftSlot } = await removeServer(manage(request), idOf(request), isLost);
       const { live, deleted } = givenUp;
       return {
-        ...{ ok: true, server, left_slot: leftSlot },
+        ok: true,
+        server,
+        left_slot: leftSlot,
         given_up: { projects: live, deleted_projects: deleted },
       };
     },

@@ -28,7 +28,9 @@ export function openClients(
     }
   }
   const pool = new pg.Pool({
-    ...{ ...pooled, max: limits.max, idleTimeoutMillis: 30_000 },
+    ...pooled,
+    max: limits.max,
+    idleTimeoutMillis: 30_000,
     ...(primary && { Client: PrimaryClient }),
   });
   // A connection that breaks between two statements is replaced at the next use. Without a listener on the pool (for

@@ -62,12 +62,17 @@ export async function adopt(place: Place, options: Options): Promise<Adopted> {
     await onStep('draft');
     await there.makeDraft(draft);
     const copied = await copyControl({
-      ...{ progress: place.progress, signal: place.signal, afterwards: repoint(found, options.server) },
+      progress: place.progress,
+      signal: place.signal,
+      afterwards: repoint(found, options.server),
       from: { ...embedded, database: controlDatabase },
       to: { ...address, database: draft },
     });
     const mark: Mark = {
-      ...{ state: 'adopting', server: options.server, hosts: found.hosts, installation: found.installation },
+      state: 'adopting',
+      server: options.server,
+      hosts: found.hosts,
+      installation: found.installation,
       controlDatabase: options.controlThere,
       address: sealMarkAddress(masterKey, options.server, found.url),
       at: new Date().toISOString(),

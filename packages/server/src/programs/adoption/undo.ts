@@ -51,8 +51,10 @@ export async function undoAdoption(place: Place): Promise<Undone> {
     await here.makeDraft(draft);
     const sealed = sealAddress(masterKey, mark.server, url).toString('hex');
     const copied = await copyControl({
-      ...{ from: { ...address, database: leaving }, to: { ...embedded, database: draft } },
-      ...{ progress: place.progress, signal: place.signal },
+      from: { ...address, database: leaving },
+      to: { ...embedded, database: draft },
+      progress: place.progress,
+      signal: place.signal,
       afterwards: [
         sql`insert into servers (name) values ('embedded')`,
         sql`update servers set address = decode(${sql.literal(sealed)}, 'hex') where name = ${sql.literal(mark.server)}`,

@@ -178,7 +178,12 @@ const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [34
 /** What the fast path can write. Numbers, because they are compared for every value. */
 const [other, text, digits, big, bool, asIs, utcTime] = [0, 1, 2, 3, 4, 5, 6];
 const encodingOf: Partial<Record<Kind['is'], number>> = {
-  ...{ string: text, number: digits, big, boolean: bool, json: asIs, timestamptz: utcTime },
+  string: text,
+  number: digits,
+  big,
+  boolean: bool,
+  json: asIs,
+  timestamptz: utcTime,
 };
 const [nullWord, trueWord, falsWord] = ['null', 'true', 'fals'].map((word) =>
   Buffer.from(word).readInt32BE(0),

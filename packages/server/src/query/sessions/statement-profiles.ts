@@ -89,8 +89,15 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
     if (known) return known;
     const never = Number.NEGATIVE_INFINITY;
     const project: ProjectProfiles = {
-      ...{ check: 'least', profiles: new Map(), changes: 0, schemaChanges: 0, changing: 0, trustedMs },
-      ...{ knownUntil: never, codelessUntil: never, suspectUntil: never },
+      check: 'least',
+      profiles: new Map(),
+      changes: 0,
+      schemaChanges: 0,
+      changing: 0,
+      trustedMs,
+      knownUntil: never,
+      codelessUntil: never,
+      suspectUntil: never,
     };
     projects.set(projectId, project);
     return project;
@@ -120,9 +127,17 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
       const known = project.profiles.get(statement);
       if (known) return known;
       const profile: StatementProfile = {
-        ...{ statement, project, wasPlain: true, trustedUntil: Number.NEGATIVE_INFINITY },
-        ...{ askFrom: Number.NEGATIVE_INFINITY, asking: null, hasRun: false, isDistrusted: false },
-        ...{ usualMs: Number.POSITIVE_INFINITY, sharedMs: Number.POSITIVE_INFINITY, ownChanges: 0 },
+        statement,
+        project,
+        wasPlain: true,
+        trustedUntil: Number.NEGATIVE_INFINITY,
+        askFrom: Number.NEGATIVE_INFINITY,
+        asking: null,
+        hasRun: false,
+        isDistrusted: false,
+        usualMs: Number.POSITIVE_INFINITY,
+        sharedMs: Number.POSITIVE_INFINITY,
+        ownChanges: 0,
       };
       project.profiles.set(statement, profile);
       if (project.profiles.size > maxProfiles) {

@@ -102,7 +102,10 @@ function examineOne(name: string, body: Node, text: string): Verdict {
   if (!isSelect && !isWrite)
     return {
       kind: 'statement',
-      ...{ effect: 'anything', preparable: false, writes: true, isRead: false },
+      effect: 'anything',
+      preparable: false,
+      writes: true,
+      isRead: false,
       reached: null,
       lazyText: null,
       isDelete: false,
@@ -121,7 +124,12 @@ function examineOne(name: string, body: Node, text: string): Verdict {
   const isInsert = name === 'InsertStmt' && !found.changes && !found.locks && !found.unbounded;
   return {
     kind: 'statement',
-    ...{ effect, preparable: true, writes: found.writes, isRead, reached, lazyText },
+    effect,
+    preparable: true,
+    writes: found.writes,
+    isRead,
+    reached,
+    lazyText,
     isDelete: name === 'DeleteStmt' && found.deletesAlone,
     isInsert,
     insert: isInsert ? findBoundedInsert(body) : null,

@@ -3,9 +3,21 @@ import type { Statement } from './statement.ts';
 import { StatementCache } from './statement-cache.ts';
 
 const statement = (): Statement => ({
-  ...{ effect: 'none', preparable: true, writes: false, isRead: true, reached: null, isProven: false },
-  ...{ lazyText: null, isDelete: false, isInsert: false, changes: false, canShrink: false },
-  ...{ insert: null, isVacuum: false, canCommit: false, isParsed: true },
+  effect: 'none',
+  preparable: true,
+  writes: false,
+  isRead: true,
+  reached: null,
+  isProven: false,
+  lazyText: null,
+  isDelete: false,
+  isInsert: false,
+  changes: false,
+  canShrink: false,
+  insert: null,
+  isVacuum: false,
+  canCommit: false,
+  isParsed: true,
 });
 /** Room for about a hundred short texts. */
 const maxBytes = 101_000;

@@ -216,7 +216,12 @@ function addressOf(dataFolder: string, port: number, password: string): Address 
   // The path of a socket is limited to 108 bytes, on some systems to 104.
   const fits = process.platform !== 'win32' && Buffer.byteLength(socket) < 104;
   return {
-    ...{ host: '127.0.0.1', port, user: superuser, password, database: 'postgres', tls: false },
+    host: '127.0.0.1',
+    port,
+    user: superuser,
+    password,
+    database: 'postgres',
+    tls: false,
     ...(fits && { socket }),
   };
 }

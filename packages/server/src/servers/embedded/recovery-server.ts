@@ -88,13 +88,11 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
   });
   const address: Address = {
     // pg looks for a socket in a host that is a folder.
-    ...{
-      host: socket === null ? tcp : path.dirname(socket),
-      port,
-      user: options.superuser ?? superuser,
-      database: 'postgres',
-      tls: false as const,
-    },
+    host: socket === null ? tcp : path.dirname(socket),
+    port,
+    user: options.superuser ?? superuser,
+    database: 'postgres',
+    tls: false as const,
     password: options.superuser === null ? derivePassword(masterKey, superuser) : '',
     ...(socket !== null && { socket }),
   };

@@ -73,8 +73,13 @@ const queries: Record<DefinitionPart, string> = {
       ...ofTable,
       name: 'conname',
       kind: word('contype', {
-        ...{ c: 'check', f: 'foreign_key', n: 'not_null', p: 'primary_key' },
-        ...{ u: 'unique', x: 'exclusion', t: 'trigger' },
+        c: 'check',
+        f: 'foreign_key',
+        n: 'not_null',
+        p: 'primary_key',
+        u: 'unique',
+        x: 'exclusion',
+        t: 'trigger',
       }),
       valid: 'convalidated',
     },
@@ -88,7 +93,11 @@ const queries: Record<DefinitionPart, string> = {
       ...ofTable,
       name: 'polname',
       command: word('polcmd', {
-        ...{ r: 'select', a: 'insert', w: 'update', d: 'delete', '*': 'all' },
+        r: 'select',
+        a: 'insert',
+        w: 'update',
+        d: 'delete',
+        '*': 'all',
       }),
       permissive: 'polpermissive',
       roles: `(

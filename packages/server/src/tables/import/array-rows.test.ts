@@ -6,8 +6,18 @@ import { mayCopy, readArrayRows } from './array-rows.ts';
 const column = (name: string, more: Partial<Column> = {}): [string, Column] => [
   name,
   {
-    ...{ name, type: 'text', typeOid: 25, shape: plainShape, operators: new Map(), notNull: false },
-    ...{ isReadable: true, hasDefault: false, identity: null, generated: null, enumValues: null, ...more },
+    name,
+    type: 'text',
+    typeOid: 25,
+    shape: plainShape,
+    operators: new Map(),
+    notNull: false,
+    isReadable: true,
+    hasDefault: false,
+    identity: null,
+    generated: null,
+    enumValues: null,
+    ...more,
   },
 ];
 const table = {

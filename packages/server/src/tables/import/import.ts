@@ -243,7 +243,9 @@ function explain(error: ServerError, hasBegun: boolean, table: Table, linesBefor
   const line = position.line + linesBefore;
   const column = position.column === null ? '' : `, column "${position.column}"`;
   const placed = new RowhouseError(code, `Line ${line}${column}: ${message}`, {
-    ...{ status, hint, ...(sql && { sql }) },
+    status,
+    hint,
+    ...(sql && { sql }),
     details: { ...(details as object | undefined), line, ...(column && { column: position.column }) },
   });
   return inherit(placed, failure);

@@ -232,7 +232,9 @@ describe('ordinary lines', () => {
     const random = randomFrom(42);
     const pick = <T>(list: readonly T[]) => list[random(list.length)] as T;
     const rows = Array.from({ length: 400 }, () => ({
-      ...{ a: pick(values), b: pick(values), c: pick([...values, ...nested]) },
+      a: pick(values),
+      b: pick(values),
+      c: pick([...values, ...nested]),
     }));
     const kinds: Kinds = { c: { isJson: true } };
     const lines = (spaces: string) =>

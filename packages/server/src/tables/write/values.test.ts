@@ -5,8 +5,17 @@ import { isRewritten, isSimple, toColumnJson, toColumnText } from './values.ts';
 
 const plain: TypeShape = { is: 'plain', isArray: false, fields: [], relation: null };
 const column = (type: string, shape: Partial<TypeShape> = {}): Column => ({
-  ...{ name: 'c', type, typeOid: 0, shape: { ...plain, ...shape }, operators: new Map(), notNull: false },
-  ...{ isReadable: true, hasDefault: false, identity: null, generated: null, enumValues: null },
+  name: 'c',
+  type,
+  typeOid: 0,
+  shape: { ...plain, ...shape },
+  operators: new Map(),
+  notNull: false,
+  isReadable: true,
+  hasDefault: false,
+  identity: null,
+  generated: null,
+  enumValues: null,
 });
 const integer = column('integer');
 const json = column('jsonb', { is: 'jsonb' });

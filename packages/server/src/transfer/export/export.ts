@@ -85,7 +85,11 @@ export function openExports({
       let isDone = false;
       try {
         const pieces = await makePieces(format, {
-          ...{ address, sessionName, signal, findNative, maxMemoryMb },
+          address,
+          sessionName,
+          signal,
+          findNative,
+          maxMemoryMb,
         });
         for await (const piece of pieces) {
           await keepUp(write, piece, stallMs, signal);
@@ -144,7 +148,9 @@ export async function makePieces(format: ExportFormat, making: Making): Promise<
   if (format === 'csv') return exportCsv(address, sessionName, signal);
   const serverMajor = await checkTables(making);
   const run = {
-    ...{ address, signal, maxMemoryMb },
+    address,
+    signal,
+    maxMemoryMb,
     args: [...dumpArguments(format, address), ...(making.more ?? [])],
     env: dumpEnvironment(address, sessionName),
   };

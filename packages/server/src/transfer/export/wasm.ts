@@ -42,7 +42,12 @@ export async function* dumpByWasm({
   feed.follow(socket);
   const { ring } = feed;
   const worker = startWorker({
-    ...{ control: control.buffer, ring, args, env, maxMemoryMb, spent: forWorker },
+    control: control.buffer,
+    ring,
+    args,
+    env,
+    maxMemoryMb,
+    spent: forWorker,
   });
   worker.on('message', (message: WorkerMessage) => {
     if (message.kind === 'send') socket.write(message.bytes);
@@ -86,7 +91,11 @@ const maxYoungGenerationSizeMb = 3;
 function startWorker(workerData: WorkerInput): Worker {
   const transferList = [workerData.spent];
   return new Worker(compiledFile('wasm-worker.js', import.meta.url), {
-    ...{ workerData, transferList, env: {}, argv: [], execArgv: [] },
+    workerData,
+    transferList,
+    env: {},
+    argv: [],
+    execArgv: [],
     resourceLimits: { maxYoungGenerationSizeMb },
   });
 }

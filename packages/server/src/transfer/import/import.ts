@@ -138,8 +138,12 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
   const places = new AccountSlots('imports', inAll);
   const arrivals = openArrivals(arrivingPerAccount);
   const uploads = openUploads({
-    ...{ folder: path.join(folder, 'uploads'), pace, perAccount: keptPerAccount, keepMs },
-    ...{ isDiskLow: disk.isLow, onError: deps.onError },
+    folder: path.join(folder, 'uploads'),
+    pace,
+    perAccount: keptPerAccount,
+    keepMs,
+    isDiskLow: disk.isLow,
+    onError: deps.onError,
   });
   uploads.sweep().catch(deps.onError);
   let isPrepared = false;
@@ -273,7 +277,9 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
       return fillInTurn(accountId, created, dump, run, hints.restore).finally(() => spool.close());
     },
     uploads: {
-      ...{ list: uploads.list, get: uploads.get, remove: uploads.remove },
+      list: uploads.list,
+      get: uploads.get,
+      remove: uploads.remove,
       create: async (accountId, { bytes, ...input }) => {
         const maxBytes = maxSpoolBytes(limitOf(input));
         if (bytes !== undefined && bytes > maxBytes) throw errors.dumpTooLarge(Math.floor(maxBytes / mb));

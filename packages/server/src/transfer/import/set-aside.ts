@@ -90,12 +90,10 @@ export class SetAside {
   private async find({ schema, name }: Entry, type: 'c' | 'f'): Promise<Constraint[]> {
     const rows = await this.session.read(findConstraints, [schema ?? 'public', name, type]);
     return rows.map(([table, constraint, definition, comment]) => ({
-      ...{
-        table: table ?? '',
-        name: constraint ?? '',
-        definition: definition ?? '',
-        comment: comment ?? null,
-      },
+      table: table ?? '',
+      name: constraint ?? '',
+      definition: definition ?? '',
+      comment: comment ?? null,
     }));
   }
 }

@@ -132,7 +132,10 @@ function readUser(row: CopyRow, kind: Kind): User | string {
     const data = readData(parseJsonText(get(kind === 'rowhouse' ? 'data' : 'raw_user_meta_data') ?? '{}'));
     const role = get('role') ?? '';
     return {
-      ...{ id, email: typed, email_key: key, data },
+      id,
+      email: typed,
+      email_key: key,
+      data,
       role: kind === 'rowhouse' && roleForm.test(role) ? role : 'authenticated',
       created_at: time(get('created_at')),
       updated_at: time(get('updated_at')),

@@ -70,12 +70,19 @@ describe('an archive', () => {
       entries.map(({ kind, name }) => [kind, name]),
     );
     expect(archive.entries[1]).toMatchObject({
-      ...{ id: 2, schema: 'public', owner: 'owner', copy: null, hasData: false },
+      id: 2,
+      schema: 'public',
+      owner: 'owner',
+      copy: null,
+      hasData: false,
       text: 'CREATE TABLE public.teas (id int, "ä" text);\n',
     });
     expect(data).toEqual({
-      ...{ teas: rows, empty: '' },
-      ...{ 'large object 7': 'seven', 'large object 8': '', 'large object 9': '\t'.repeat(100_000) },
+      teas: rows,
+      empty: '',
+      'large object 7': 'seven',
+      'large object 8': '',
+      'large object 9': '\t'.repeat(100_000),
     });
   });
 

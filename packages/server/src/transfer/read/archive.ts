@@ -150,8 +150,14 @@ export function readEntry(cursor: Cursor, { minor, offsetBytes }: ArchiveHead): 
   cursor.skip(offsetBytes);
   if (state < 1 || state > 3) throw new BrokenDump('an entry of the dump is not valid');
   return {
-    ...{ id, kind, name, text, copy: copy || null, hasData: hasData && state !== 3 },
-    ...{ schema: schema || null, owner: owner || null },
+    id,
+    kind,
+    name,
+    text,
+    copy: copy || null,
+    hasData: hasData && state !== 3,
+    schema: schema || null,
+    owner: owner || null,
   };
 }
 

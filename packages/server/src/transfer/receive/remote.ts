@@ -44,7 +44,10 @@ export function readRemote(from: string): Remote {
   return {
     name,
     address: {
-      ...{ host: name, port: url.port === '' ? 5432 : Number(url.port), user, database },
+      host: name,
+      port: url.port === '' ? 5432 : Number(url.port),
+      user,
+      database,
       password: read(url.password, 'password'),
       tls: tls && { ...tls, ...(isIP(name) === 0 && { servername: name }) },
     },

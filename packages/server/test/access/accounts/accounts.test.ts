@@ -37,8 +37,14 @@ describe('an account', () => {
     const { id } = await open('Acme', { max_projects: 2 });
     const { body } = await operate('GET', `/${id}`);
     expect(body.account).toMatchObject({
-      ...{ id, name: 'Acme', status: 'active', max_projects: 2, max_total_mb: null },
-      ...{ is_operator: false, projects: 0, total_limit_mb: 0 },
+      id,
+      name: 'Acme',
+      status: 'active',
+      max_projects: 2,
+      max_total_mb: null,
+      is_operator: false,
+      projects: 0,
+      total_limit_mb: 0,
     });
     expect(codeOf(await operate('POST', '', { name: 'Acme' }))).toEqual([409, 'conflict']);
     const changed = await operate('PATCH', `/${id}`, { name: 'Acme Inc.', max_projects: null });
@@ -135,7 +141,8 @@ describe('an account', () => {
     const keyId = (await one.call('GET', `/projects/${secret.body.project.slug}/keys`)).body.keys[0].id;
     const issued = await one.call('POST', `${api}/account/keys`, { name: 'ci', role: 'viewer' });
     const invited = await one.call('POST', `${api}/account/invitations`, {
-      ...{ email: 'invited@example.com', role: 'viewer' },
+      email: 'invited@example.com',
+      role: 'viewer',
     });
     const upload = (await one.call('POST', `${api}/uploads`, {})).body.upload.id;
     const member = newId();
@@ -198,7 +205,8 @@ describe('an account', () => {
     const [one, other] = [await open('Repeating'), await open('Guessing')];
     const create = (key: string) =>
       rowhouse.call('POST', '/projects', {
-        ...{ key, body: { name: 'Same' } },
+        key,
+        body: { name: 'Same' },
         headers: { 'idempotency-key': 'the-same-key' },
       });
     const first = await create(one.key);

@@ -68,7 +68,10 @@ describe('acting as a user', () => {
       )
     ).body.rows;
     expect(who).toEqual({
-      ...{ id: ann.id, role: 'authenticated', email: 'ann@example.com', name: 'authenticated' },
+      id: ann.id,
+      role: 'authenticated',
+      email: 'ann@example.com',
+      name: 'authenticated',
       by: expect.stringMatching(/^key_/),
     });
     const rows = await rowhouse.call('GET', at('/tables/notes?select=id'), as(token));
@@ -184,7 +187,8 @@ describe('a token', () => {
     });
     expect(code(there)).toEqual([401, 'invalid_token']);
     const alone = await rowhouse.call('POST', at('/query'), {
-      ...{ key: '', headers: { authorization: `Bearer ${token}` } },
+      key: '',
+      headers: { authorization: `Bearer ${token}` },
       body: { query: 'select 1' },
     });
     expect(alone.status).toBe(401);

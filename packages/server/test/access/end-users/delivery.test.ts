@@ -369,14 +369,12 @@ describe('delivery by mail', () => {
     const delivery = byMail(url);
     const of = (sentBy: string) =>
       delivery.send({
-        ...{
-          kind: 'member_email',
-          account: null,
-          email: 'new@example.com',
-          link: 'x',
-          expiresAt: null,
-          sentBy,
-        },
+        kind: 'member_email',
+        account: null,
+        email: 'new@example.com',
+        link: 'x',
+        expiresAt: null,
+        sentBy,
       });
     const running = Array.from({ length: 8 }, () => of('one'));
     await expectOverloaded(of('one'));

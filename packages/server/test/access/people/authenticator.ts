@@ -98,7 +98,11 @@ export class Authenticator {
   #answer<T extends object>(response: T) {
     const id = this.id.toString('base64url');
     return {
-      ...{ id, rawId: id, type: 'public-key' as const, clientExtensionResults: {}, response },
+      id,
+      rawId: id,
+      type: 'public-key' as const,
+      clientExtensionResults: {},
+      response,
       authenticatorAttachment: 'platform',
     };
   }

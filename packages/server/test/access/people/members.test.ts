@@ -59,7 +59,10 @@ describe('an invitation', () => {
     const page = await newPage();
     const opened = await page.call('POST', '/console/invitation', { body: { code } });
     expect(opened.body).toMatchObject({
-      ...{ email: 'Ada@Example.com', role: 'developer', is_known: false, invited_by: null },
+      email: 'Ada@Example.com',
+      role: 'developer',
+      is_known: false,
+      invited_by: null,
       account: { name: 'Inviting' },
     });
     const answers = await Promise.all(Array.from({ length: 5 }, async () => accept(await newPage(), code)));
@@ -123,7 +126,9 @@ describe('an invitation', () => {
     expect(await membersOf(second)).toEqual([expect.objectContaining({ id, role: 'developer' })]);
     const { entries } = (await call(second, 'GET', '/audit')).body;
     expect(entries[0]).toMatchObject({
-      ...{ action: 'member.join', target: id, outcome: 'done' },
+      action: 'member.join',
+      target: id,
+      outcome: 'done',
       actor: { kind: 'person', id, name: 'joins@example.com' },
     });
     expect(JSON.stringify(entries)).not.toContain(code);
@@ -138,8 +143,11 @@ describe('an invitation', () => {
     const page = await newPage();
     const accepted = await accept(page, await invite(key, { email: 'open@example.com', role: 'viewer' }));
     expect(accepted.body).toMatchObject({
-      ...{ person: { email: 'open@example.com' }, role: 'viewer', account: { name: 'Opening' } },
-      ...{ sees_all_projects: true, suspended_because: null },
+      person: { email: 'open@example.com' },
+      role: 'viewer',
+      account: { name: 'Opening' },
+      sees_all_projects: true,
+      suspended_because: null,
     });
     page.token = accepted.body.token;
     expect((await page.call('GET', '/projects')).status).toBe(200);
@@ -177,7 +185,9 @@ describe('the name of a person', () => {
     expect(await seen()).toEqual(['Grace Hopper 葛麗絲', 'Grace Hopper 葛麗絲']);
     const { entries } = (await call(key, 'GET', '/audit')).body;
     expect(entries[0]).toMatchObject({
-      ...{ action: 'person.name', target: id, details: { name: 'Grace Hopper 葛麗絲' } },
+      action: 'person.name',
+      target: id,
+      details: { name: 'Grace Hopper 葛麗絲' },
       actor: { kind: 'person', name: 'grace@names.example' },
     });
     expect((await change(null)).status).toBe(200);
@@ -340,7 +350,9 @@ describe('a member', () => {
     expect(outcome(await accept(await newPage(), asOwner))).toEqual([400, 'invalid_code']);
     expect((await accept(await newPage(), asViewer)).status).toBe(200);
     const { body: short } = await call(key, 'POST', '/account/keys', {
-      ...{ name: 'short', role: 'admin', expires_at: new Date(Date.now() + 3_600_000).toISOString() },
+      name: 'short',
+      role: 'admin',
+      expires_at: new Date(Date.now() + 3_600_000).toISOString(),
     });
     const codes = [];
     for (const name of ['in-time', 'too-late'])

@@ -10,7 +10,10 @@ let laterMs = 0;
 const now = () => Date.now() + laterMs;
 const origin = 'https://console.example.com';
 const rowhouse = useTestService({
-  ...{ passwordIterations: 1_000, trustedProxies: ['127.0.0.1'], now, consolePage: `${origin}/console/` },
+  passwordIterations: 1_000,
+  trustedProxies: ['127.0.0.1'],
+  now,
+  consolePage: `${origin}/console/`,
   console: { hosts: ['console.example.com'], folder: null },
 });
 const password = 'violet anchor seven maple';
@@ -26,7 +29,8 @@ const openAccount = async (name: string): Promise<string> =>
 const newPage = async () => new Page(await listening(rowhouse), origin);
 const join = async (key: string, email: string) => {
   const { body } = await rowhouse.call('POST', `${api}/account/invitations`, {
-    ...{ key, body: { email, role: 'owner' } },
+    key,
+    body: { email, role: 'owner' },
   });
   const page = await newPage();
   const code = String(body.link).split('#invitation=')[1];
@@ -191,7 +195,8 @@ describe('a wrong answer', () => {
     expect((await use(authenticator.sign(options))).answer.status).toBe(201);
     expect(outcome((await use(authenticator.sign(options))).answer)).toEqual(refused);
     const second = await openSecondProcess(rowhouse, {
-      ...{ now, consolePage: `${origin}/console/` },
+      now,
+      consolePage: `${origin}/console/`,
       console: { hosts: ['console.example.com'], folder: null },
     });
     try {

@@ -12,7 +12,10 @@ const consolePage = 'https://console.example.com/console/';
 let laterMs = 0;
 const now = () => Date.now() + laterMs;
 const rowhouse = useTestService({
-  ...{ passwordIterations: 1_000, trustedProxies: ['127.0.0.1'], now, consolePage },
+  passwordIterations: 1_000,
+  trustedProxies: ['127.0.0.1'],
+  now,
+  consolePage,
   delivery: mailServer.delivery,
 });
 afterAll(() => mailServer.stop());

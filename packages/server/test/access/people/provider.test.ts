@@ -12,7 +12,10 @@ const provider = await startProvider({ redirectUri: `${consolePage}signed-in` })
 let laterMs = 0;
 const now = () => Date.now() + laterMs;
 const rowhouse = useTestService({
-  ...{ passwordIterations: 1_000, trustedProxies: ['127.0.0.1'], now, consolePage },
+  passwordIterations: 1_000,
+  trustedProxies: ['127.0.0.1'],
+  now,
+  consolePage,
   provider: provider.config,
 });
 afterAll(() => provider.stop());
@@ -52,7 +55,8 @@ const joinByPassword = async (email: string) => {
   const code = await invite(await openAccount(`Of ${email}`), email, 'owner');
   const page = await newPage();
   const accepted = await page.call('POST', '/console/invitation/accept', {
-    ...{ body: { code, password }, headers: fromElsewhere() },
+    body: { code, password },
+    headers: fromElsewhere(),
   });
   expect(accepted.status, accepted.text).toBe(200);
   page.token = accepted.body.token;
@@ -132,7 +136,8 @@ describe('a person who exists', () => {
     provider.people.set('bob', { email: 'bob@example.com', email_verified: true });
     expect(outcome((await signIn('bob')).answer)).toEqual([403, 'forbidden']);
     expect((await page.call('GET', '/console/person/provider')).body.provider).toEqual({
-      ...{ name: 'Example Login', is_linked: false },
+      name: 'Example Login',
+      is_linked: false,
     });
     const { url, flow } = await begin(page);
     const body = { flow, query: await signInAt(url, 'bob') };
@@ -321,7 +326,10 @@ describe('the sign-in page', () => {
   it('learns which ways there are', async () => {
     const page = await newPage();
     expect((await page.call('GET', '/console/ways')).body).toEqual({
-      ...{ ok: true, passkeys: 'http://localhost:8765', provider: 'Example Login', recovery: false },
+      ok: true,
+      passkeys: 'http://localhost:8765',
+      provider: 'Example Login',
+      recovery: false,
     });
   });
 });

@@ -86,7 +86,10 @@ async function answerNeon(
   }
   const input = {
     ...toStatement({ query, ...(params && { params }) }),
-    ...{ timeoutMs, readOnly: isReadOnly, dryRun: false, maxAffected: null },
+    timeoutMs,
+    readOnly: isReadOnly,
+    dryRun: false,
+    maxAffected: null,
   };
   return runQuery(deps.query, login, input, reader, forms.withSession);
 }
