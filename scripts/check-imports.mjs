@@ -10,8 +10,8 @@ import { fileURLToPath } from 'node:url';
  * stands in one step does not import each other.
  */
 const ranks = [
-  // Errors that callers see, and settings that operators set. They know nothing of the service.
-  [['errors', 'settings']],
+  // Errors that callers see, settings that operators set, and limits that nobody sets. They know nothing of the service.
+  [['settings/limits'], ['errors', 'settings']],
   // Turns, slots, pauses, memory, the log: each once for the whole house.
   [['lib']],
   // The wire, pools, the service's own connections, replication. The only room that imports a driver.

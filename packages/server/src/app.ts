@@ -1,4 +1,5 @@
 // The whole HTTP surface. It does not read the environment or listen: main.ts and the tests do that.
+
 import fastifyCors from '@fastify/cors';
 import { apiPrefix, consolePrefix } from '@rowhouse/api';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
@@ -57,6 +58,7 @@ import { tableRoutes } from './http/routes/tables.ts';
 import { uploadRoutes } from './http/routes/uploads.ts';
 import { usageRoutes } from './http/routes/usage.ts';
 import type { Metrics } from './metrics/http-requests.ts';
+import { arrivalMs, keepAliveMs, otherBodyBytes } from './settings/limits/requests.ts';
 
 type Options = {
   corsOrigins: '*' | readonly string[];
@@ -67,19 +69,13 @@ type Options = {
   tls?: TlsOptions;
   /** Gets a line for every request. */
   requestLog?: Logger | null;
-  timeouts?: typeof defaultTimeouts;
+  timeouts?: typeof arrivalMs;
   /** Until it returns true, the service is not ready, although it answers. */
   isAnnounced?: () => boolean;
   isDraining?: () => boolean;
   /** null: the service has no console. */
   console: ConsoleOptions | null;
 };
-
-/** Against slow clients: for the headers, for the whole request (a large import takes long), and how often both are checked. */
-const defaultTimeouts = { headersMs: 10_000, requestMs: 300_000, checkMs: 2_000 };
-
-/** For all endpoints except statements and rows. */
-const maxBodyBytes = 256 * 1024;
 
 export async function buildApp(
   deps: Deps,
@@ -90,7 +86,7 @@ export async function buildApp(
     trustedProxies,
     tls = null,
     requestLog = null,
-    timeouts = defaultTimeouts,
+    timeouts = arrivalMs,
     isAnnounced = () => true,
     isDraining = () => false,
     ...options
@@ -104,7 +100,7 @@ export async function buildApp(
   };
   const fastPath = openFastPath(deps, onFinished);
   const app = Fastify({
-    bodyLimit: maxBodyBytes,
+    bodyLimit: otherBodyBytes,
     // While stopping, requests that have arrived are still answered.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
@@ -115,7 +111,7 @@ export async function buildApp(
         headersTimeout: timeouts.headersMs,
         connectionsCheckingInterval: timeouts.checkMs,
         requestTimeout: timeouts.requestMs,
-        keepAliveTimeout: 72_000,
+        keepAliveTimeout: keepAliveMs,
       };
       const framework = throttleSignIns(handler);
       const server = createNodeServer(options, tls, (request, response) => {

@@ -34,13 +34,7 @@ import {
 } from './servers/embedded/master-key-fit.ts';
 import { checkExternal, parseDatabaseUrl } from './servers/external.ts';
 import type { Service } from './service.ts';
-import {
-  backupLocation,
-  type Config,
-  ConfigError,
-  readConfig,
-  urlOf,
-} from './settings/config.ts';
+import { backupLocation, type Config, ConfigError, readConfig, urlOf } from './settings/config.ts';
 import { version } from './settings/version.ts';
 import { openTls, openTlsOptions, serviceTlsFiles } from './tls/files.ts';
 

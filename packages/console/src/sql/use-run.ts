@@ -1,9 +1,11 @@
 // One statement at a time: run, preview, explain, cancel. It runs the text that was passed in, never a later one.
+
 import type { QueryResponse } from '@rowhouse/api';
 import { useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { type ApiError, isAbort, toApiError, unreachable } from '../api/error.ts';
 import { open, path } from '../api/request.ts';
+import { resultRowsMax } from '../limits.ts';
 import { mayWrite } from '../session/may.ts';
 import { useSession } from '../session/use-session.ts';
 import { estimateChanges, type PlanNode, readPlan } from './plan.ts';
@@ -28,8 +30,6 @@ type Preview =
   | { result: QueryResponse; problem: null; estimate: null }
   | { result: null; problem: ApiError; estimate: number | null };
 
-/** More rows are for a file: see the export. */
-const rowsMax = 20_000;
 /** A preview really runs, with its locks, so it may not take long. */
 const previewMs = 5_000;
 const redrawMs = 100;
@@ -54,7 +54,7 @@ export function useRun(slug: string) {
     const isCurrent = () => running.current === controller;
     setOutcome({ kind: 'running', since: Date.now() });
     const { sql: query, params } = chosen;
-    const body = { query, params, numbers: 'string', limit: rowsMax, ...options };
+    const body = { query, params, numbers: 'string', limit: resultRowsMax, ...options };
     try {
       const result = await readAnswer(slug, body, controller.signal, (rows) => isCurrent() && onRows?.(rows));
       if (isCurrent()) onDone(result);

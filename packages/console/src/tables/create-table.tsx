@@ -1,4 +1,5 @@
 // A new table: by form, or with the columns of a CSV or JSON-lines file, which is then imported.
+
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
@@ -7,6 +8,7 @@ import { tablesQuery } from '../api/queries.ts';
 import { path } from '../api/request.ts';
 import { upload } from '../api/upload.ts';
 import { useAbort } from '../api/use-abort.ts';
+import { importPreviewBytes } from '../limits.ts';
 import { Bar } from '../ui/bar.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
@@ -19,7 +21,7 @@ import { leaveFreely } from '../ui/leaving.ts';
 import { toast } from '../ui/toast.tsx';
 import { ColumnEditor } from './column-editor.tsx';
 import { createTableSql, identity, type NewColumn, newColumn } from './create-table-sql.ts';
-import { contentTypes, guessType, type ImportFormat, previewBytes, previewFile } from './import-file.ts';
+import { contentTypes, guessType, type ImportFormat, previewFile } from './import-file.ts';
 import { RunDdl } from './run-ddl.tsx';
 import { tableName } from './table-name.ts';
 
@@ -42,8 +44,8 @@ export function CreateTable({ slug, onClose }: { slug: string; onClose: () => vo
     setFile(null);
     if (!content) return;
     try {
-      const text = await content.slice(0, previewBytes).text();
-      const preview = previewFile(content.name, text, content.size <= previewBytes);
+      const text = await content.slice(0, importPreviewBytes).text();
+      const preview = previewFile(content.name, text, content.size <= importPreviewBytes);
       setFile({ content, format: preview.format });
       setColumns(columnsOf(preview.columns, preview.rows));
       if (name === '')

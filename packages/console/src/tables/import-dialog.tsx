@@ -1,5 +1,6 @@
 // Imports a CSV or JSON-lines file into a table: a preview with the types, then the file itself, with progress. Either all
 // rows are inserted or none.
+
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { isAbort } from '../api/error.ts';
@@ -7,6 +8,7 @@ import type { Table } from '../api/queries.ts';
 import { path } from '../api/request.ts';
 import { upload } from '../api/upload.ts';
 import { useAbort } from '../api/use-abort.ts';
+import { importPreviewBytes } from '../limits.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Bar } from '../ui/bar.tsx';
 import { Button } from '../ui/button.tsx';
@@ -15,7 +17,7 @@ import { ErrorNote } from '../ui/error-state.tsx';
 import { FileField } from '../ui/file-field.tsx';
 import { formatBytes, plural } from '../ui/format.ts';
 import { toast } from '../ui/toast.tsx';
-import { contentTypes, type Preview, previewBytes, previewFile } from './import-file.ts';
+import { contentTypes, type Preview, previewFile } from './import-file.ts';
 import { PreviewTable } from './preview-table.tsx';
 import { tableName } from './table-name.ts';
 
@@ -34,8 +36,8 @@ export function ImportDialog({ slug, table, onImported, onClose }: Props) {
     setError(null);
     if (!chosen) return;
     try {
-      const text = await chosen.slice(0, previewBytes).text();
-      setPreview(previewFile(chosen.name, text, chosen.size <= previewBytes));
+      const text = await chosen.slice(0, importPreviewBytes).text();
+      setPreview(previewFile(chosen.name, text, chosen.size <= importPreviewBytes));
     } catch (problem) {
       setError(problem);
     }

@@ -1,10 +1,10 @@
 // The beginning of a file that is about to be imported: its columns and first rows. The service reads the whole file itself.
+import { importPreviewRows } from '../limits.ts';
+
 export type ImportFormat = 'csv' | 'json-lines';
 export type Preview = { format: ImportFormat; columns: string[]; rows: (string | null)[][] };
 
 export const contentTypes = { csv: 'text/csv', 'json-lines': 'application/x-ndjson' } as const;
-export const previewBytes = 256 * 1024;
-const rowsMax = 50;
 
 /** `isWhole`: the text is the whole file. Otherwise its last line may be cut, and is left out. */
 export function previewFile(name: string, text: string, isWhole: boolean): Preview {
@@ -18,7 +18,7 @@ function previewJsonLines(text: string, isWhole: boolean): Preview {
   if (!isWhole) lines.pop();
   const objects = lines
     .filter((line) => line.trim() !== '')
-    .slice(0, rowsMax)
+    .slice(0, importPreviewRows)
     .map((line, index) => parseObject(line, index + 1));
   const columns = Object.keys(objects[0] ?? {});
   const rows = objects.map((object) => columns.map((column) => textOfJson(object[column])));
@@ -41,7 +41,7 @@ const textOfJson = (value: unknown) =>
   value === null || value === undefined ? null : typeof value === 'string' ? value : JSON.stringify(value);
 
 function previewCsv(text: string, isWhole: boolean): Preview {
-  const records = readCsv(text, rowsMax + 1, isWhole);
+  const records = readCsv(text, importPreviewRows + 1, isWhole);
   const [head = [], ...rows] = records;
   return { format: 'csv', columns: head.map((name) => name ?? ''), rows };
 }

@@ -1,13 +1,14 @@
 // The rows of a table, page after page by cursor, without counting them.
+
 import type { PageResponse } from '@rowhouse/api';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import { api, path } from '../api/request.ts';
 import type { StoredRow } from '../grid/staged.ts';
+import { gridPageRows } from '../limits.ts';
 import { type FilterGroup, groupParam, orderParam, type Sort } from './filters.ts';
 import { readChars } from './long-values.ts';
 
-const pageRows = 200;
 /** A cursor, or the number of a page for a view, which has no cursor. */
 type Place = { cursor: string } | { page: number };
 
@@ -29,7 +30,7 @@ export function useRows({ slug, table, keyColumns, filters, sorts }: Options) {
     initialPageParam: { page: 1 } as Place,
     queryFn: ({ pageParam, signal }) => {
       const params: [string, string][] = [
-        ['limit', String(pageRows)],
+        ['limit', String(gridPageRows)],
         ['numbers', 'string'],
         ...Object.entries(pageParam).map(([name, value]): [string, string] => [name, String(value)]),
         ...filters.map(groupParam),

@@ -1,9 +1,11 @@
 // The end users of a project: search, create, ban, delete, sessions, and a code to set a new password.
+
 import type { HandedCodeResponse, User, UsersResponse } from '@rowhouse/api';
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useDeferredValue, useState } from 'react';
 import { useLocation, useSearchParams } from 'wouter';
 import { api, path } from '../api/request.ts';
+import { userPageRows } from '../limits.ts';
 import { mayWrite } from '../session/may.ts';
 import { useSession } from '../session/use-session.ts';
 import { ActionsMenu } from '../ui/actions-menu.tsx';
@@ -26,8 +28,6 @@ import { useParam } from '../ui/use-param.ts';
 import { startActing } from './acting.ts';
 import { UserForm } from './user-form.tsx';
 import { UserSessions } from './user-sessions.tsx';
-
-const pageRows = 50;
 
 type Open =
   | { kind: 'create' }
@@ -53,7 +53,7 @@ export function Users({ slug }: { slug: string }) {
     queryFn: ({ signal }) =>
       api.get<UsersResponse>(
         path`projects/${slug}/auth/users`,
-        { limit: pageRows, page, search: wanted || undefined },
+        { limit: userPageRows, page, search: wanted || undefined },
         signal,
       ),
     placeholderData: keepPreviousData,

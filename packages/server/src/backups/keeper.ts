@@ -3,6 +3,7 @@
 
 import { pause } from '../lib/pause.ts';
 import type { Server } from '../servers/server.ts';
+import { pruneEveryMs, walEveryMs } from '../settings/limits/backups.ts';
 import type { Backups } from './backups.ts';
 import { openNotices, type TellOperators } from './notices.ts';
 import type { ProblemName } from './problem.ts';
@@ -40,12 +41,10 @@ export type BackupKeeper = {
   lag(): Promise<{ bytes: number; seconds: number }>;
 };
 
-/** RPO: at most 2 s to a folder, 5 s to S3. Storing takes its time in addition to the rhythm. */
-const walEveryMs = { folder: 1_000, s3: 2_000 };
 const [firstPauseMs, longestPauseMs] = [1_000, 10_000];
 const scheduleEveryMs = 30_000;
 const [firstBackupPauseMs, longestBackupPauseMs] = [60_000, 60 * 60_000];
-const [pruneEveryMs, listEveryMs] = [60 * 60_000, 10 * 60_000];
+const listEveryMs = 10 * 60_000;
 
 export function openBackupKeeper(
   { backups, server, now, tell = () => {}, isAway = () => false }: Deps,

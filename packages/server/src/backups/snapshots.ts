@@ -1,4 +1,5 @@
 // Snapshots: moments with a name. A snapshot stores nothing but its time: the backups hold every moment anyway.
+
 import type { Snapshot } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors/errors.ts';
@@ -9,13 +10,12 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 import { getProjectRow } from '../projects/find.ts';
 import type { Fleet } from '../servers/fleet.ts';
 import type { Server } from '../servers/server.ts';
+import { maxSnapshots } from '../settings/limits/backups.ts';
 import { type FleetBackups, lookAt, requireBackups } from './fleet-backups.ts';
 import { formerAt, listFormer } from './previous-servers.ts';
 import { findRestorable, type Restorable } from './restorable.ts';
 
 type Deps = { control: Control; servers: Fleet; backups: FleetBackups | null };
-
-const maxSnapshots = 100;
 
 /** Everything that was acknowledged before the call is in it. Everything that begins after its end is not. */
 export async function createSnapshot(

@@ -1,6 +1,7 @@
 // Repeated requests: stores the first response for an Idempotency-Key for a day and returns it again. It is stored in the
 // control database, so that it survives restarts and is shared by all processes. A key is reserved before anything runs.
 // A request whose process died is never run again, because it is unknown how far it got.
+
 import { createHash, createHmac, hkdfSync, randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Control } from '../control/control.ts';
@@ -11,6 +12,7 @@ import { upTo } from '../lib/cache-size.ts';
 import { isState } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { idempotencyLimits, keptResponseHours } from '../settings/limits/idempotency.ts';
 
 export type IdempotentRequest = {
   caller: Caller;
@@ -51,20 +53,7 @@ type Options = {
   masterKey: Buffer;
   now: () => number;
   onError: (error: unknown) => void;
-  limits?: typeof defaultLimits;
-};
-
-const keepMs = 24 * 60 * 60 * 1000;
-/** Running requests are marked as alive every `beatMs`. One without a mark for `aliveMs` counts as dead. */
-const defaultLimits = {
-  beatMs: 3_000,
-  aliveMs: 15_000,
-  /** Per account. Everyone can get hold of a publishable key, so that these share a tenth of it. */
-  maxKeys: 100_000,
-  maxAnswerBytes: 1024 * 1024,
-  /** For all stored responses of an account. Above it, only small responses are stored. */
-  maxBytes: 256 * 1024 * 1024,
-  smallBytes: 4096,
+  limits?: typeof idempotencyLimits;
 };
 
 type Held = { id: Buffer; holder: string };
@@ -78,7 +67,7 @@ export function openIdempotency({
   masterKey,
   now,
   onError,
-  limits = defaultLimits,
+  limits = idempotencyLimits,
 }: Options): IdempotencyStore {
   /** A plain hash of a body with a password would allow guessing the password. */
   const fingerprintKey = Buffer.from(hkdfSync('sha256', masterKey, '', 'rowhouse fingerprints', 32));
@@ -138,7 +127,7 @@ export function openIdempotency({
         insert into repeats (id, account_id, is_public, holder, alive_until, fingerprint, expires_at)
         values (${id}, ${accountId}, ${kind === 'publishable'}, ${held.holder},
                 clock_timestamp() + make_interval(secs => ${limits.aliveMs / 1000}), ${request.fingerprint},
-                ${new Date(at + keepMs)})
+                ${new Date(at + keptResponseHours * 60 * 60_000)})
         on conflict (id) do update
           set state = 'running', holder = excluded.holder, alive_until = excluded.alive_until,
               fingerprint = excluded.fingerprint, expires_at = excluded.expires_at,
@@ -258,7 +247,7 @@ function withFingerprint(outcome: Outcome, keyed: (plain: Buffer | null) => Buff
     : outcome;
 }
 
-function withinBounds(outcome: Outcome, isOverBytes: boolean, limits: typeof defaultLimits): Outcome {
+function withinBounds(outcome: Outcome, isOverBytes: boolean, limits: typeof idempotencyLimits): Outcome {
   if (outcome.is !== 'answered') return outcome;
   const room = isOverBytes ? limits.smallBytes : limits.maxAnswerBytes;
   return outcome.answer.body.length > room ? withoutAnswer(outcome) : outcome;

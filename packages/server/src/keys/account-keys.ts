@@ -1,10 +1,12 @@
 // Keys of an account. Each has a role, as a member has.
+
 import type { AccountKey, IssueAccountKey, Role } from '@rowhouse/api';
 import { recordChange } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors/errors.ts';
 import type { Queryable } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
+import { maxAccountKeys } from '../settings/limits/keys.ts';
 import type { AccountCaller } from './caller.ts';
 import { hashKey, isKeyId, makeKey, newKeyId, startOf } from './form.ts';
 import { holdIssuer, issuerColumn } from './issuer.ts';
@@ -23,8 +25,6 @@ type Row = {
   revokedAt: Date | null;
   issuedBy: AccountKey['issued_by'];
 };
-
-export const maxAccountKeys = 100;
 
 const columns = sql`
   id, name, role, start, expires_at as "expiresAt", last_used_at as "lastUsedAt", created_at as "createdAt",

@@ -1,4 +1,5 @@
 // Manages the keys of a project: list, issue, revoke, rotate.
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { IssueKey, Key, RotateKey, Scope } from '@rowhouse/api';
 import { recordChange, trustedMs } from '../control/change-feed.ts';
@@ -10,13 +11,11 @@ import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { endSessions, resetPassword } from '../servers/databases/provision.ts';
 import type { Servers } from '../servers/server.ts';
+import { endedKeyDays, maxProjectKeys } from '../settings/limits/keys.ts';
 import { type Caller, rotatedKey } from './caller.ts';
 import { hashKey, isKeyId, makeKey, newKeyId, startOf } from './form.ts';
 import { holdIssuer, issuerColumn } from './issuer.ts';
 import { isWithin, listOf } from './listed-tables.ts';
-
-export const maxKeys = 1000;
-const keepEndedDays = 30;
 
 type Deps = { control: Control; masterKey: Buffer; now: () => number };
 
@@ -254,16 +253,16 @@ function checkIssue(input: IssueKey, issuer: Caller, now: number) {
   return { kind, scopes, expiresAt };
 }
 
-/** Limits working keys, and all listed keys: ended ones are deleted only after `keepEndedDays`. */
+/** Limits working keys, and all listed keys: ended ones are deleted only after `endedKeyDays`. */
 async function checkKeyCount(control: Control, projectId: string): Promise<void> {
   const [row] = await control.query<{ live: number; all: number }>(sql`
     select count(*) filter (where revoked_at is null and (expires_at is null or expires_at > now()))::int as live,
            count(*)::int as "all"
     from keys where project_id = ${projectId}`);
-  if (!row || (row.live < maxKeys && row.all < maxKeys * 10)) return;
+  if (!row || (row.live < maxProjectKeys && row.all < maxProjectKeys * 10)) return;
   throw errors.conflict(
     `The project has ${row.live} active keys and ${row.all - row.live} ended ones, which is the limit.`,
-    `Revoke keys that are no longer used. Ended keys are removed after ${keepEndedDays} days.`,
+    `Revoke keys that are no longer used. Ended keys are removed after ${endedKeyDays} days.`,
   );
 }
 
@@ -273,7 +272,7 @@ export async function forgetEndedKeys(control: Control): Promise<void> {
     delete from keys
     -- This must match the index keys_ended.
     where (revoked_at is not null or expires_at is not null)
-      and least(revoked_at, expires_at) < now() - make_interval(days => ${keepEndedDays})`);
+      and least(revoked_at, expires_at) < now() - make_interval(days => ${endedKeyDays})`);
 }
 
 function rotatedMeanwhile() {

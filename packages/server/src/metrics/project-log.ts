@@ -1,9 +1,11 @@
 // What a project's owner wants to know of its last requests: those that failed, those that were slow, and how many there
 // were. Kept in the memory of this process, bounded for each project and for all together. It holds no values: no
 // parameters, no query strings, no messages that could quote a value.
+
 import type { LoggedRequest, RequestCounts } from '@rowhouse/api';
 import type { RowhouseError } from '../errors/errors.ts';
 import { wasRaised } from '../query/exchange/failures.ts';
+import { slowMs } from '../settings/limits/requests.ts';
 
 export type NotedRequest = Readonly<{
   requestId: string;
@@ -26,7 +28,6 @@ export type ProjectLog = {
   readonly since: number;
 };
 
-export const slowMs = 1_000;
 const kept = 50;
 const maxMinutes = 60;
 const [maxStatement, maxMessage, maxPath] = [1_000, 500, 200];

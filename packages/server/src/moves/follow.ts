@@ -1,5 +1,6 @@
 // Watches the target while it copies and follows the source, before the pause: how far it is, whether it gets on, and whether what
 // was copied is still as it was.
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RowhouseError } from '../errors/errors.ts';
 import { timeoutSignal } from '../lib/timeout-signal.ts';
@@ -8,6 +9,7 @@ import { databaseOf } from '../servers/databases/provision.ts';
 import { noteSnapshot, openInside, readSlot, type SlotState } from '../servers/databases/publication.ts';
 import { enableSubscription, readSync } from '../servers/databases/subscription.ts';
 import type { Server } from '../servers/server.ts';
+import { movePhaseMs, moveStallMs } from '../settings/limits/moves.ts';
 import { fingerprint, SchemaChanged } from './catalog-fingerprint.ts';
 import type { CopyOptions } from './copy.ts';
 import { NotOnline } from './replicable.ts';
@@ -29,9 +31,6 @@ const awayMs = 30_000;
  * the project can fail as often as it likes.
  */
 const [maxRevivals, maxRevivalsInAll, revivalMs] = [10, 50, 1_000];
-/** Without a row copied. A transaction that stays open on the source makes PostgreSQL wait, whichever project it is in. */
-const stallMs = 60_000;
-const maxMs = 12 * 60 * 60_000;
 /** The source keeps its log until the target has it. The embedded server gives up a slot at this or less. */
 const maxKeptBytes = 4 * 1024 * 1024 * 1024;
 
@@ -139,7 +138,7 @@ function openStall(): (now: string) => boolean {
   return (now) => {
     if (now !== seen) since = performance.now();
     seen = now;
-    return performance.now() - since > stallMs;
+    return performance.now() - since > moveStallMs;
   };
 }
 
@@ -168,7 +167,7 @@ async function waitFor(
   watch: Watch,
   isReached: (slot: SlotState) => Promise<boolean>,
 ): Promise<void> {
-  const until = performance.now() + maxMs;
+  const until = performance.now() + movePhaseMs;
   for (let answeredAt = performance.now(); ; await sleep(lookMs)) {
     signal.throwIfAborted();
     let slot: SlotState | null;

@@ -1,4 +1,5 @@
 // Moves a project to another server, as a job. README.md has the steps, and what a crash at each of them leaves.
+
 import type { Job, MoveProject } from '@rowhouse/api';
 import { keep } from '../branches/copy.ts';
 import type { BranchDeps } from '../branches/deps.ts';
@@ -17,6 +18,7 @@ import { closeSource, endSessionsIn, nameTarget, verifiersOf } from '../servers/
 import { databaseOf, provision, resetPassword, sizeOf } from '../servers/databases/provision.ts';
 import { isInUse } from '../servers/databases/swap-databases.ts';
 import type { Fleet } from '../servers/fleet.ts';
+import { defaultMaxPauseMs } from '../settings/limits/moves.ts';
 import { SchemaChanged } from './catalog-fingerprint.ts';
 import { checkName, checkServers, checkSwaps, waitForExport } from './checks.ts';
 import { bringUpToDate, fillCopy, readerOf } from './copy.ts';
@@ -60,7 +62,6 @@ export type MoveStep =
 
 export type StartedMove = { job: Job; plan: Plan };
 
-const defaultMaxPauseMs = 20_000;
 /** A project that keeps changing its tables is moved by a dump. */
 const maxOnlineAttempts = 3;
 

@@ -3,17 +3,17 @@
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SecureContext } from 'node:tls';
-import { isId } from '../control/new-id.ts';
 import { sql } from '../postgres/sql.ts';
-import { databaseOf, maxDirectSessions } from '../servers/databases/provision.ts';
 import type { Server } from '../servers/server.ts';
-import { isLoopback, plainAddress } from '../settings/loopback.ts';
+import { keepAliveMs, maxDirectSessions, proxyLimits } from '../settings/limits/direct-connections.ts';
+import { plainAddress } from '../settings/loopback.ts';
+import { admittedProject, requireTls } from './access.ts';
 import { unavailable } from './backend.ts';
 import { openCancelRequests } from './cancel.ts';
 import { limitKey } from './client-address.ts';
 import { type Counts, newCounts, type Refusal } from './counts.ts';
 import type { EndReason } from './farewell.ts';
-import { type Limit, openCounter, openQueue, openRate, rateMs } from './limits.ts';
+import { openCounter, openQueue, openRate, rateMs } from './limits.ts';
 import { type LiveConnection, logIn } from './log-in.ts';
 import { Disconnected, type Negotiated, negotiate, TlsFailure } from './negotiate.ts';
 import { errorResponse, ProxyError } from './proxy-error.ts';
@@ -48,33 +48,18 @@ export type ProxyOptions = {
   allowPlaintext: boolean;
   maxConnections: number;
   log: Log;
-  limits?: Partial<typeof defaults>;
+  limits?: Partial<typeof proxyLimits>;
 };
 
-const defaults = {
-  /** Connections that have not logged in. */
-  halfOpen: { total: 1_000, perAddress: 200 } satisfies Limit as Limit,
-  /** Logins in progress on a server. Each occupies a process of PostgreSQL, which has no limit of its own for them. */
-  logins: { total: 32, perAddress: 16 } satisfies Limit as Limit,
-  /** TLS handshakes in each second. Each takes up to 2 ms of the thread that answers requests. Others wait. */
-  handshakes: { total: 100, perAddress: 40 } satisfies Limit as Limit,
-  /** After a wrong password, this login counts for so long as one in progress of its address. */
-  penaltyMs: 500,
-  /** From the connection to the end of the startup packet, TLS included. */
-  startupMs: 10_000,
-  /** From there until PostgreSQL has accepted the password. */
-  loginMs: 15_000,
-};
 /** Log lines about refusals in each second, so that a flood does not replace everything else in the log. */
 const loggedRefusals = { total: 10, perAddress: 3 };
 const endWithinMs = 3_000;
 /** How often a project that is held is looked at. */
 const heldMs = 50;
-const keepAliveMs = 60_000;
 
 export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
   const { log } = options;
-  const limits = { ...defaults, ...options.limits };
+  const limits = { ...proxyLimits, ...options.limits };
   const counts = newCounts();
   const halfOpen = openCounter(limits.halfOpen);
   /** Look-ups of servers, and cancel requests. */
@@ -171,8 +156,8 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     request: StartupRequest,
     client: string,
   ) => {
-    if (!isEncrypted && !options.allowPlaintext && !isLoopback(client)) throw needsTls();
-    const project = projectOf(request);
+    requireTls(client, isEncrypted, options.allowPlaintext);
+    const project = admittedProject(request);
     checkRoom(project);
     const ended = AbortSignal.timeout(limits.loginMs);
     const server = await findServer(project, client, ended);
@@ -270,27 +255,6 @@ async function endByPostgres(live: ReadonlySet<LiveConnection<ProxiedServer>>, l
       .catch((error) => log.warn({ err: error }, 'direct connections could not be told of the stop'));
   };
   await Promise.all([...new Set([...live].map(({ server }) => server))].map(end));
-}
-
-/** Only a project's own role, in its own database. Nothing here depends on whether the project exists. */
-function projectOf({ user, database, isReplication }: StartupRequest): string {
-  const id = database.slice(2);
-  if (!isId(id) || database !== databaseOf(id) || user !== database) {
-    throw new ProxyError('28000', 'this user and database are not those of a project', {
-      hint: 'Use the address that GET /projects/:slug/connection returns.',
-      reason: 'name',
-    });
-  }
-  if (isReplication)
-    throw new ProxyError('42501', 'replication connections are not available', { reason: 'name' });
-  return id;
-}
-
-function needsTls(): ProxyError {
-  return new ProxyError('28000', 'connections from other machines require TLS', {
-    hint: 'Add sslmode=require to the connection string.',
-    reason: 'plaintext',
-  });
 }
 
 function tooManyOfProject(): ProxyError {

@@ -91,4 +91,3 @@ export function diskOf({ dataFolder, diskReserveMb }: Config) {
   const reserveBytes = diskReserveMb === null ? null : diskReserveMb * 1024 * 1024;
   return { folder: clusterFolderOf(dataFolder), reserveBytes };
 }
-

@@ -1,7 +1,7 @@
 // What a start and a stop print, and how a failed start is explained.
 import path from 'node:path';
 import { accountId, type MadeKeys } from '../access/accounts/first-account.ts';
-import { createLink, linkMinutes } from '../access/people/links.ts';
+import { createLink } from '../access/people/links.ts';
 import { RowhouseError } from '../errors/errors.ts';
 import { MigrationError } from '../postgres/admin/migrations.ts';
 import { isPublicHostMissing, publicAddress } from '../postgres-proxy/public-address.ts';
@@ -10,6 +10,7 @@ import { EngineError } from '../servers/engine-error.ts';
 import { hostNames } from '../servers/rows.ts';
 import type { Service } from '../service.ts';
 import { type Config, ConfigError, consoleUrl, isOpenWithoutTls } from '../settings/config.ts';
+import { signInLinkMinutes } from '../settings/limits/people.ts';
 import { lackedByNode, lackedByPostgres, nodeRemedy, remedyOf } from '../settings/security-fixes.ts';
 import { version } from '../settings/version.ts';
 
@@ -106,7 +107,7 @@ async function greetWithConsole(
   if (page === null) return;
   const code = isFirst || process.stdout.isTTY ? await createLink(service.deps, accountId) : null;
   say(`  console      ${page}${code === null ? '' : `#link=${code}`}`);
-  if (code !== null) say(`               This link signs in once, within ${linkMinutes} minutes.`);
+  if (code !== null) say(`               This link signs in once, within ${signInLinkMinutes} minutes.`);
 }
 
 export function explain(error: unknown): string {

@@ -1,5 +1,6 @@
 // Creates a project: one statement claims a spare database and inserts the project and its key, so a project exists
 // either completely or not at all.
+
 import type { CreateProject, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { errors, RowhouseError } from '../errors/errors.ts';
@@ -11,6 +12,7 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 import { claimSpare } from '../servers/databases/spares.ts';
 import type { Fleet } from '../servers/fleet.ts';
 import type { Server } from '../servers/server.ts';
+import { defaultLimitMb } from '../settings/limits/projects.ts';
 import { withinLimits } from './account-limits.ts';
 import { type ProjectRow, projectColumns, toProject } from './project.ts';
 import { slugFromName } from './slug.ts';
@@ -34,7 +36,6 @@ type Origin = {
 
 export type CreatedProject = { project: Project; apiKey: string; serverId: number };
 
-const defaultLimitMb = 512;
 const slugAttempts = 8;
 const answerMs = 2_000;
 

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { unseal } from '../../src/control/seal.ts';
 import { makeKey } from '../../src/keys/form.ts';
-import { maxKeys } from '../../src/keys/manage.ts';
 import { sql } from '../../src/postgres/sql.ts';
+import { maxProjectKeys } from '../../src/settings/limits/keys.ts';
 import {
   asAdmin,
   openSecondProcess,
@@ -178,7 +178,7 @@ describe('additional keys', () => {
     await rowhouse.service.deps.control.query(sql`
       insert into keys (id, kind, account_id, project_id, name, start, hash, scopes)
       select ${id} || n, 'scoped', 'default', ${id}, 'filler', 'rh_proj_', sha256((${id} || n)::bytea), '{query}'
-      from generate_series(1, ${maxKeys - 1}) as n`);
+      from generate_series(1, ${maxProjectKeys - 1}) as n`);
     const refused = await issue(slug, { name: 'one too many', scopes: ['query'] });
     expect([refused.status, refused.body.error.code]).toEqual([409, 'conflict']);
     const neighbour = await rowhouse.project();

@@ -10,7 +10,7 @@ import { text } from 'node:stream/consumers';
 import type pg from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { maxDirectSessions } from '../../src/servers/databases/provision.ts';
+import { maxDirectSessions } from '../../src/settings/limits/direct-connections.ts';
 import { until, useTestService } from '../support/helpers.ts';
 import {
   connectPg,

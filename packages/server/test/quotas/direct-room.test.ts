@@ -1,7 +1,7 @@
 // Direct connections take none of those that are kept for the API of their project.
 import pg from 'pg';
 import { afterEach, beforeAll, expect, it } from 'vitest';
-import { maxDirectSessions } from '../../src/servers/databases/provision.ts';
+import { maxDirectSessions } from '../../src/settings/limits/direct-connections.ts';
 import { openSecondProcess, until, useTestService } from '../support/helpers.ts';
 import { connectPg, loginOf, openProxy } from '../support/proxy-clients.ts';
 

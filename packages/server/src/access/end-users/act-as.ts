@@ -1,6 +1,7 @@
 // Acting as an end user: the holder of a key that may manage the project sees what row security lets this user see. Each
 // token is recorded in the control database, is valid for minutes and with the key that asked for it, and has a session
 // of its own in the project, so that it ends at once when the user is banned or deleted.
+
 import { randomUUID } from 'node:crypto';
 import type { ActAs, ActingSession, User } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
@@ -8,6 +9,12 @@ import { errors } from '../../errors/errors.ts';
 import type { Caller } from '../../keys/caller.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { ActingUser } from '../../servers/databases/provision.ts';
+import {
+  actAsRecordDays,
+  maxActAsPerMinute,
+  maxActAsRecords,
+  maxActAsSeconds,
+} from '../../settings/limits/end-users.ts';
 import { issuerOf } from './access-tokens.ts';
 import { hashActingToken, makeActingToken } from './acting-tokens.ts';
 import type { AuthContext } from './auth-context.ts';
@@ -17,19 +24,13 @@ import { toBytea } from './sessions.ts';
 import { lockById } from './store.ts';
 
 export const anonymousId = 'anon';
-const maxSeconds = 900;
-const keepDays = 90;
-/** More than people need; the record stays readable. */
-const maxPerMinute = 60;
-/** How many records a project keeps. The oldest that have expired are forgotten. */
-const maxRecords = 10_000;
 
 export async function actAs(
   deps: UserDeps,
   context: AuthContext,
   caller: Caller,
   who: string,
-  { expires_in: seconds = maxSeconds }: ActAs,
+  { expires_in: seconds = maxActAsSeconds }: ActAs,
 ): Promise<{ token: string; expires_at: string; acting: ActingSession }> {
   const user = who === anonymousId ? null : await getUser(deps, context, who);
   if (user?.banned_at) throw errors.userBanned();
@@ -61,17 +62,18 @@ async function record(
     with forgotten as (
       delete from acting_tokens where expires_at < now() and id = any (array(
         select id from acting_tokens where project_id = ${context.projectId}
-        order by created_at desc, id offset ${maxRecords - 1}::int))
+        order by created_at desc, id offset ${maxActAsRecords - 1}::int))
     )
     insert into acting_tokens (id, hash, project_id, key_id, user_id, user_email, expires_at)
     select ${id}::uuid, ${hashActingToken(token)}::bytea, ${context.projectId}::text, ${caller.keyId}::text, ${user?.id ?? null}::uuid,
            ${user?.email ?? null}::text, now() + make_interval(secs => ${seconds}::int)
     where (
       select count(*) from acting_tokens
-      where project_id = ${context.projectId} and created_at > now() - interval '1 minute') < ${maxPerMinute}
+      where project_id = ${context.projectId} and created_at > now() - interval '1 minute') < ${maxActAsPerMinute}
     returning id, key_id as "keyId", null as "keyName", user_id as "userId", user_email as "userEmail",
               created_at as "createdAt", expires_at as "expiresAt", used_at as "usedAt", ended_at as "endedAt"`);
-  if (!row) throw errors.rateLimited(`More than ${maxPerMinute} tokens were requested within a minute.`, 60);
+  if (!row)
+    throw errors.rateLimited(`More than ${maxActAsPerMinute} tokens were requested within a minute.`, 60);
   return toActing(row);
 }
 
@@ -181,7 +183,7 @@ export async function endActingOf(
 /** Part of the background work. */
 export async function forgetOldActing(control: Control): Promise<void> {
   await control.query(sql`
-    delete from acting_tokens where created_at < now() - make_interval(days => ${keepDays})`);
+    delete from acting_tokens where created_at < now() - make_interval(days => ${actAsRecordDays})`);
 }
 
 type Row = {

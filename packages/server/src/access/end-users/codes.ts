@@ -1,9 +1,11 @@
 // One-time codes: to set a new password when the old one is lost, and to verify an e-mail. A code goes to the
 // application (in the response, for a key that may manage the project) or out by mail or webhook, but never to a
 // browser.
+
 import type { Recover, User, Verify } from '@rowhouse/api';
 import { errors } from '../../errors/errors.ts';
 import { sql } from '../../postgres/sql.ts';
+import { codeHours } from '../../settings/limits/end-users.ts';
 import { readEmail } from '../mail/emails.ts';
 import type { UserMessage } from '../mail/mail-texts.ts';
 import type { AuthContext } from './auth-context.ts';
@@ -20,8 +22,6 @@ type Kind = 'recovery' | 'verification';
 
 /** Returned to the application, or sent to the user if there is one. */
 export type Issued = { code: string; expires_at: string } | { sent: true };
-
-const hoursValid: Record<Kind, number> = { recovery: 1, verification: 24 };
 
 export async function recover(
   deps: UserDeps,
@@ -102,7 +102,7 @@ async function issue(
   ];
   const found = await deps.store.ask<Found>(
     context,
-    issuing(hoursValid[kind]),
+    issuing(codeHours[kind]),
     params,
     lockByEmail(email.key),
   );

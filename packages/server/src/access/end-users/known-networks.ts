@@ -1,12 +1,8 @@
 // Known networks: those from which a user has signed in before (table auth.places). Attackers guess from other
 // networks, so attempts from a known network have a rate limit that attackers cannot use up.
+import { knownNetworkDays, networksPerUser } from '../../settings/limits/end-users.ts';
 import type { AuthContext } from './auth-context.ts';
 import { attemptId, networkOf } from './rate-limits.ts';
-
-/** The least recently seen network is dropped first. */
-const networksPerUser = 20;
-/** A network that was not seen for longer is no longer known. */
-const rememberedDays = 180;
 
 /**
  * The id of the network that a request comes from, as a bytea; null: the application did not send the user's address.
@@ -19,7 +15,7 @@ export function networkIdOf({ address }: Pick<AuthContext, 'address'>): string |
 export function isKnownNetwork(owner: string, network: string): string {
   return `
     select from auth.places join ${owner} on places.user_id = ${owner}.id
-    where places.network = ${network}::bytea and places.seen_at > now() - interval '${rememberedDays} days'`;
+    where places.network = ${network}::bytea and places.seen_at > now() - interval '${knownNetworkDays} days'`;
 }
 
 /** For a `with` clause: records a sign-in of the user in the relation `owner`. One update a day is precise enough. */

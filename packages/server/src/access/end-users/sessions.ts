@@ -1,9 +1,11 @@
 // Sessions of end users: an access token and a refresh token, tied to a row of auth.sessions. Each use checks the row,
 // so deleting it invalidates both tokens on every process.
+
 import { randomUUID } from 'node:crypto';
 import type { Session, SignOut, User } from '@rowhouse/api';
 import { errors } from '../../errors/errors.ts';
 import type { KeyRing } from '../../keys/verify.ts';
+import { repeatedRefreshSeconds, sessionsPerUser, userSessionDays } from '../../settings/limits/end-users.ts';
 import { type Claims, issuerOf, readToken, signToken, tokenLifetimeS } from './access-tokens.ts';
 import type { AuthContext } from './auth-context.ts';
 import type { UserDeps } from './deps.ts';
@@ -11,13 +13,6 @@ import { hashRefreshToken, makeRefreshToken, readRefreshToken } from './refresh-
 import { type Place, userJson } from './store.ts';
 
 export type SignedIn = { user: User; session: Session };
-
-/** The lifetime of a refresh token, counted from its last use. */
-const sessionDays = 30;
-/** The oldest sessions are dropped first. */
-const sessionsPerUser = 200;
-/** Within this time, a repeated refresh (a lost response, or two at once) does not count as theft. */
-const repeatS = 10;
 
 /** A session that is about to be inserted. */
 export type NewSession = Readonly<{ id: string; refreshToken: string; hash: string }>;
@@ -32,7 +27,7 @@ export function newSession({ refreshKey }: Pick<UserDeps, 'refreshKey'>, project
 export function insertSession(owner: string, id: string, hash: string): string {
   return `
     insert into auth.sessions (id, user_id, token_hash, expires_at)
-    select ${id}::uuid, ${owner}.id, ${hash}::bytea, now() + interval '${sessionDays} days' from ${owner}`;
+    select ${id}::uuid, ${owner}.id, ${hash}::bytea, now() + interval '${userSessionDays} days' from ${owner}`;
 }
 
 /** For a `with` clause next to `insertSession`: drops expired sessions, and the oldest if there are too many. */
@@ -116,11 +111,11 @@ export async function refresh(deps: UserDeps, context: AuthContext, text: string
 
 const refreshing = `
   with found as (
-    select *, token_hash = $3::bytea and refreshed_at > now() - interval '${repeatS} s' as is_repeated
+    select *, token_hash = $3::bytea and refreshed_at > now() - interval '${repeatedRefreshSeconds} s' as is_repeated
     from auth.sessions where id = $1::uuid and expires_at > now() for update
   ), renewed as (
     update auth.sessions
-    set token_hash = $3::bytea, refreshed_at = now(), expires_at = now() + interval '${sessionDays} days'
+    set token_hash = $3::bytea, refreshed_at = now(), expires_at = now() + interval '${userSessionDays} days'
     from found where sessions.id = found.id and found.token_hash = $2::bytea
     returning 1
   ), stolen as (

@@ -9,6 +9,7 @@ import net from 'node:net';
 import type { SMTPTransportOptions } from 'nodemailer';
 import { errors, RowhouseError } from '../../errors/errors.ts';
 import { AccountSlots } from '../../lib/account-slots.ts';
+import { deliveryMs, messagesAtOnce } from '../../settings/limits/mail.ts';
 import { isLoopback } from '../../settings/loopback.ts';
 import { type Message, mailOf } from './mail-texts.ts';
 
@@ -36,12 +37,9 @@ export type DeliveryConfig = {
 /** The signal always fires at the deadline: nothing may keep running after it. */
 type Channel = (message: Message, signal: AbortSignal) => Promise<void>;
 
-/** An account or a person that floods the queue leaves capacity for the others. */
-const limits = { all: 32, perAccount: 8, kept: 8 };
-
-export function openDelivery(config: DeliveryConfig, { timeoutMs = 10_000 } = {}): Delivery {
+export function openDelivery(config: DeliveryConfig, { timeoutMs = deliveryMs } = {}): Delivery {
   const channel = channelOf(config);
-  const slots = new AccountSlots('messages', limits);
+  const slots = new AccountSlots('messages', messagesAtOnce);
   const inFlight = new Set<Promise<void>>();
   let isStopped = false;
   return {

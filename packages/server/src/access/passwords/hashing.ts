@@ -6,10 +6,12 @@
 //
 // PBKDF2's rounds: `iterations` is the setting ROWHOUSE_PASSWORD_ITERATIONS (default 600,000, declared in settings/config.ts).
 // passwords.ts stores them with each hash; a hash with fewer is replaced at the next sign-in (access/end-users/sign-in.ts).
+
 import { randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { errors } from '../../errors/errors.ts';
 import { AccountQueues, AccountTurns } from '../../lib/account-turns.ts';
+import { hashTurnMs } from '../../settings/limits/passwords.ts';
 import { keepHashChild } from './hash-child.ts';
 import type { HashWork } from './hash-process.ts';
 import { formatHash, hashBytes, parseBcrypt, parseHash, saltBytes } from './passwords.ts';
@@ -69,8 +71,6 @@ type Entry = {
   ownAhead: number;
 };
 
-/** Then whoever still waits for a slot gives up. */
-const waitMs = 5_000;
 /** Measured on one core. Where other work keeps all cores busy, a hash may take up to twice as long. */
 const [iterationsPerMs, slowdown] = [3_000, 2];
 const mostPerSlot = 12;
@@ -143,7 +143,7 @@ export function openHashing({
     if (leftMs <= 0) throw tooSlow();
     entry.ownAhead = ownBusy(entry);
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => leave(entry, whyLate(entry)), Math.min(waitMs, leftMs));
+      const timer = setTimeout(() => leave(entry, whyLate(entry)), Math.min(hashTurnMs, leftMs));
       entry.waiting = { work, resolve, reject, timer };
       const queue = waiting.get(entry.accountId, entry.projectId);
       if (queue) queue.push(entry);
@@ -303,7 +303,7 @@ function newestOfLargest(
  */
 export function placesPerSlot(iterations: number): number {
   const hashMs = (iterations / iterationsPerMs) * slowdown;
-  return Math.max(1, Math.min(mostPerSlot, Math.floor(waitMs / hashMs)));
+  return Math.max(1, Math.min(mostPerSlot, Math.floor(hashTurnMs / hashMs)));
 }
 
 export function slotsFor(cores: number): number {

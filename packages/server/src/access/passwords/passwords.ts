@@ -1,8 +1,8 @@
 // Which passwords are allowed, and the text format of a stored hash: $pbkdf2-sha256$i=<rounds>$<salt>$<hash>. The
-// rounds of new hashes come from ROWHOUSE_PASSWORD_ITERATIONS (declared with its default in packages/api/src/settings.ts); hashing.ts
-// applies them. Imports also bring hashes of bcrypt. They are verified, and replaced at the first sign-in.
-import { settings } from '@rowhouse/api/settings';
+// rounds of new hashes come from ROWHOUSE_PASSWORD_ITERATIONS; hashing.ts applies them. Imports also bring hashes of bcrypt. They are
+// verified, and replaced at the first sign-in.
 import { errors } from '../../errors/errors.ts';
+import { hashIterations, maxPasswordBytes, minPasswordBytes } from '../../settings/limits/passwords.ts';
 
 export type PasswordHash = Readonly<{ iterations: number; salt: Buffer; hash: Buffer }>;
 
@@ -11,26 +11,20 @@ export type BcryptHash = Readonly<{ setting: string; hash: Buffer }>;
 
 export const saltBytes = 16;
 export const hashBytes = 32;
-const minBytes = 8;
-const maxBytes = 1_024;
-/**
- * The rounds of PBKDF2 are a setting: its declaration holds the default for new hashes and the bounds. A stored hash with
- * more rounds than the maximum would delay all other sign-ins.
- */
-const { max: maxIterations } = settings.ROWHOUSE_PASSWORD_ITERATIONS;
 const form = /^\$pbkdf2-sha256\$i=([1-9]\d{0,7})\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/;
 
 /** Checks a password that is to be stored. */
 export function checkPassword(password: string, path = 'password'): void {
   checkGiven(password, path);
-  if (Buffer.byteLength(password) < minBytes) throw wrongLength(path);
+  if (Buffer.byteLength(password) < minPasswordBytes) throw wrongLength(path);
 }
 
 /** Checks a password that is to be verified: a short one is just wrong; one that could not be stored is not hashed. */
 export function checkGiven(password: string, path = 'password'): void {
   const refuse = (problem: string) => errors.invalidRequest([{ path, problem }]);
   // A UTF-16 unit is at least one byte, so a long text is rejected without iterating over it.
-  if (password.length > maxBytes || Buffer.byteLength(password) > maxBytes) throw wrongLength(path);
+  if (password.length > maxPasswordBytes || Buffer.byteLength(password) > maxPasswordBytes)
+    throw wrongLength(path);
   if (!password.isWellFormed()) throw refuse('must not contain an unpaired surrogate');
   // HMAC pads its key with zeros: "x" and "x\0" would be the same password.
   if (password.includes('\0')) throw refuse('must not contain a NUL character');
@@ -54,7 +48,7 @@ export function parseHash(text: string): PasswordHash | null {
     hash: Buffer.from(hash, 'base64'),
   };
   // The last base64 digit of salt and hash has unused bits.
-  return parsed.iterations <= maxIterations && formatHash(parsed) === text ? parsed : null;
+  return parsed.iterations <= hashIterations.max && formatHash(parsed) === text ? parsed : null;
 }
 
 const bcryptForm = /^(\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{22})([./A-Za-z0-9]{31})$/;

@@ -1,19 +1,20 @@
 // Challenges, which prove that an answer is fresh. Everyone may ask for one, so that none is stored: it carries its own proof and
 // expiry. Once an answer is accepted, its challenge is stored as used.
+
 import { createHash, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Control } from '../../control/control.ts';
 import { sql } from '../../postgres/sql.ts';
+import { passkeyChallengeMinutes } from '../../settings/limits/people.ts';
 
 type Deps = { control: Control; masterKey: Buffer; now: () => number };
 
-export const challengeMinutes = 5;
 const [randomLength, timeLength] = [16, 6];
 
 /** `purpose`: what it is for, and for whom. An answer for another purpose does not count. */
 export function newChallenge({ masterKey, now }: Deps, purpose: string): Buffer {
   const body = Buffer.alloc(randomLength + timeLength);
   randomBytes(randomLength).copy(body);
-  body.writeUIntBE(now() + challengeMinutes * 60_000, randomLength, timeLength);
+  body.writeUIntBE(now() + passkeyChallengeMinutes * 60_000, randomLength, timeLength);
   return Buffer.concat([body, proofOf(masterKey, purpose, body)]);
 }
 

@@ -1,5 +1,6 @@
 // Invitations to an account: a link that works once. Whoever has it becomes a member, as the person with the invited address:
 // a new one, who chooses a password, or one that exists, who proves to be that person by signing in.
+
 import type { Invitation, InviteMember, Role } from '@rowhouse/api';
 import type { Logger } from 'pino';
 import type { Control } from '../../control/control.ts';
@@ -8,9 +9,10 @@ import { errors } from '../../errors/errors.ts';
 import type { AccountCaller } from '../../keys/caller.ts';
 import type { Queryable } from '../../postgres/admin/database.ts';
 import { type Sql, sql } from '../../postgres/sql.ts';
+import { invitationDays, maxMembers } from '../../settings/limits/people.ts';
 import { readEmail, readNewEmail } from '../mail/emails.ts';
 import type { PeopleMail } from './mail.ts';
-import { maxMembers, requireRank, resolveProjects } from './members.ts';
+import { requireRank, resolveProjects } from './members.ts';
 import { hashPassword, type PasswordDeps } from './passwords.ts';
 import { hashSecret, newSecret } from './secrets.ts';
 import { countInvitation } from './sign-in-attempts.ts';
@@ -27,7 +29,6 @@ type Row = {
   expiresAt: Date;
 };
 
-export const invitationDays = 7;
 const columns = sql`
   id, email, role, created_at as "createdAt", expires_at as "expiresAt",
   case when projects is not null then (

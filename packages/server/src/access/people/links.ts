@@ -1,16 +1,16 @@
 // Links that sign in to the console once, as the start prints them.
+
 import type { Control } from '../../control/control.ts';
 import { sql } from '../../postgres/sql.ts';
+import { signInLinkMinutes } from '../../settings/limits/people.ts';
 import { hashSecret, newSecret } from './secrets.ts';
-
-export const linkMinutes = 15;
 
 type Deps = { control: Control; now: () => number };
 
 /** The code of a new link with the rights of the account's key; null if the account has no key. */
 export async function createLink({ control, now }: Deps, accountId: string): Promise<string | null> {
   const code = newSecret('link');
-  const expiresAt = new Date(now() + linkMinutes * 60_000);
+  const expiresAt = new Date(now() + signInLinkMinutes * 60_000);
   const made = await control.change(sql`
     insert into console_links (hash, key_id, expires_at)
     select ${hashSecret('link', code)}::bytea, id, ${expiresAt}::timestamptz from keys

@@ -1,4 +1,5 @@
 // The members of an account. An account that has an owner always keeps one.
+
 import type { ChangeMember, Member, Role } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
 import { isId } from '../../control/new-id.ts';
@@ -7,6 +8,7 @@ import type { AccountCaller } from '../../keys/caller.ts';
 import { isAllowed, rankOf } from '../../keys/roles.ts';
 import type { Queryable } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { maxMembers } from '../../settings/limits/people.ts';
 import { endIssuedKeys, type MemberKeys } from './issued-keys.ts';
 import { hasFactor } from './second-factor.ts';
 
@@ -36,8 +38,6 @@ export async function listMembers({ control }: Deps, accountId: string): Promise
     where members.account_id = ${accountId} order by people.email_key limit ${maxMembers}`);
   return rows.map(toMember);
 }
-
-export const maxMembers = 1_000;
 
 /** Ids of the accounts to which a person belongs. [null]: to none, or nobody is it. */
 export async function accountsOf(

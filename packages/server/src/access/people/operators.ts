@@ -1,17 +1,18 @@
 // Mail to the people who operate the installation: owners and admins of the accounts that may.
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Control } from '../../control/control.ts';
 import { sql } from '../../postgres/sql.ts';
+import {
+  maxOperatorAddresses,
+  operatorMailAgainMs,
+  operatorMailAttempts,
+} from '../../settings/limits/mail.ts';
 import type { PeopleMail } from './mail.ts';
 
 type Deps = { control: Control; mail: PeopleMail; onError: (error: unknown) => void };
 /** `problem`: null if it is over. */
 type BackupNews = { server: string; problem: { reason: string; hint: string } | null };
-
-const maxAddresses = 10;
-/** A machine that has trouble with its disks may have some with its network. */
-const attempts = 4;
-const againMs = 15_000;
 
 /** Without a mail server, nothing is sent. It never rejects: the log and the metrics say the same. */
 export async function mailBackupNews({ control, mail, onError }: Deps, news: BackupNews): Promise<void> {
@@ -21,7 +22,7 @@ export async function mailBackupNews({ control, mail, onError }: Deps, news: Bac
       select distinct people.email
       from members join people on people.id = members.person_id join accounts on accounts.id = members.account_id
       where accounts.is_operator and accounts.suspended_at is null and members.role in ('owner', 'admin')
-      order by people.email limit ${maxAddresses}`);
+      order by people.email limit ${maxOperatorAddresses}`);
     const { server, problem } = news;
     const text = problem && `${server}: ${problem.reason}\n${problem.hint}`;
     const kind = problem ? ('member_backups_failing' as const) : ('member_backups_stored' as const);
@@ -31,9 +32,9 @@ export async function mailBackupNews({ control, mail, onError }: Deps, news: Bac
         try {
           return await mail.send(message);
         } catch (error) {
-          if (attempt === attempts) throw error;
+          if (attempt === operatorMailAttempts) throw error;
         }
-        await sleep(againMs, undefined, { ref: false });
+        await sleep(operatorMailAgainMs, undefined, { ref: false });
       }
     };
     await Promise.all(rows.map(({ email }) => send(email)));

@@ -1,5 +1,6 @@
 // Passkeys of a person: WebAuthn credentials that verify the person by themselves (by a PIN or a finger), so that one counts as
 // two factors. The origin comes from the configuration, never from a request.
+
 import { isIP } from 'node:net';
 import type { Passkey, PasskeyAnswer } from '@rowhouse/api';
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server';
@@ -8,8 +9,9 @@ import { isId, newId } from '../../control/new-id.ts';
 import { errors } from '../../errors/errors.ts';
 import type { Queryable } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { maxPasskeys, passkeyChallengeMinutes } from '../../settings/limits/people.ts';
 import { isLoopback } from '../../settings/loopback.ts';
-import { challengeMinutes, isChallenge, newChallenge, useChallenge } from './challenges.ts';
+import { isChallenge, newChallenge, useChallenge } from './challenges.ts';
 
 /** Where passkeys are valid: WebAuthn's relying party. */
 export type RelyingParty = Readonly<{ id: string; origin: string }>;
@@ -21,8 +23,7 @@ export type PasskeyDeps = {
   relyingParty: RelyingParty | null;
 };
 
-export const maxPasskeys = 20;
-const timeout = challengeMinutes * 60_000;
+const timeout = passkeyChallengeMinutes * 60_000;
 const signingIn = 'sign in with a passkey';
 const adding = (personId: string) => `add a passkey of ${personId}`;
 /** ES256, EdDSA, RS256: what authenticators have. */

@@ -1,17 +1,17 @@
 // A person's own profile: name, password and email address.
+
 import type { Role } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
 import { errors } from '../../errors/errors.ts';
 import { isState } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
+import { emailChangeMinutes } from '../../settings/limits/people.ts';
 import { readNewEmail } from '../mail/emails.ts';
 import { hashPassword, type PasswordDeps } from './passwords.ts';
 import { hashSecret, newSecret } from './secrets.ts';
 
 type Deps = PasswordDeps & { now: () => number };
-
-const emailMinutes = 60;
 
 export type Profile = Readonly<{
   id: string;
@@ -66,7 +66,7 @@ export async function startEmailChange(
 ): Promise<{ code: string; email: string; expiresAt: Date }> {
   const email = readNewEmail(given);
   const code = newSecret('email');
-  const expiresAt = new Date(now() + emailMinutes * 60_000);
+  const expiresAt = new Date(now() + emailChangeMinutes * 60_000);
   await control.change(sql`
     with old as (delete from person_codes where kind = 'email' and person_id = ${personId})
     insert into person_codes (hash, person_id, kind, email, email_key, expires_at)

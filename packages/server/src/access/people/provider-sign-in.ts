@@ -3,11 +3,11 @@
 
 import { sealBytes, unsealBytes } from '../../control/seal.ts';
 import { errors, RowhouseError } from '../../errors/errors.ts';
+import { providerProofMinutes } from '../../settings/limits/people.ts';
 import { findPerson } from './identities.ts';
 import type { Provider } from './provider.ts';
 import { type FactorDeps, proveFactor } from './second-factor.ts';
 
-const proofMinutes = 5;
 const boundTo = 'proof of a provider';
 
 type Given = Readonly<{
@@ -40,7 +40,7 @@ async function ask(deps: FactorDeps, provider: Provider, { flow, query }: { flow
 }
 
 function makeProof({ masterKey, now }: FactorDeps, personId: string): string {
-  const proof = { personId, until: now() + proofMinutes * 60_000 };
+  const proof = { personId, until: now() + providerProofMinutes * 60_000 };
   return sealBytes(masterKey, 'sign-in flows', Buffer.from(JSON.stringify(proof)), boundTo).toString(
     'base64url',
   );

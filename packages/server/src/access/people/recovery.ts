@@ -1,8 +1,10 @@
 // A new password for a person who has lost the old one, by a link that works once: mailed to the address, or given by the
 // operator.
+
 import { errors } from '../../errors/errors.ts';
 import type { Queryable } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { givenRecoveryMinutes, mailedRecoveryMinutes } from '../../settings/limits/people.ts';
 import { readEmail } from '../mail/emails.ts';
 import { dropIdentities } from './identities.ts';
 import { dropPasskeys } from './passkeys.ts';
@@ -11,10 +13,6 @@ import { dropFactors } from './second-factor.ts';
 import { hashSecret, newSecret } from './secrets.ts';
 
 type Deps = PasswordDeps & { now: () => number };
-
-const mailedMinutes = 60;
-/** The operator hands it over by some other way, which can take longer. */
-const givenMinutes = 24 * 60;
 
 export type Recovery = Readonly<{ personId: string; code: string; email: string; expiresAt: Date }>;
 
@@ -29,7 +27,7 @@ export async function startRecovery(
 ): Promise<Recovery | null> {
   const { key } = readEmail(email);
   const code = newSecret('recover');
-  const expiresAt = new Date(now() + (isMailed ? mailedMinutes : givenMinutes) * 60_000);
+  const expiresAt = new Date(now() + (isMailed ? mailedRecoveryMinutes : givenRecoveryMinutes) * 60_000);
   const [row] = await control.change<{ personId: string; email: string }>(sql`
     with person as (select id, email from people where email_key = ${key}),
     old as (delete from person_codes where kind = 'recovery' and person_id in (select id from person) and (is_mailed or not ${isMailed}::boolean)),

@@ -2,6 +2,7 @@
 // and the token, which only pages of the console's origin can read. Each request reads the session together with its key
 // from the control database, not from a cache: what ends the key, narrows it or ends the session counts at once in every
 // process.
+
 import { timingSafeEqual } from 'node:crypto';
 import type { Role } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
@@ -11,13 +12,14 @@ import type { Caller } from '../../keys/caller.ts';
 import { isOperatorRole, rankOf } from '../../keys/roles.ts';
 import { type CallerRow, callerColumns, toCaller } from '../../keys/verify.ts';
 import { type Sql, sql } from '../../postgres/sql.ts';
+import {
+  sessionConfirmedMs,
+  sessionIdleMs,
+  sessionMaxMs,
+  sessionsPerKey,
+} from '../../settings/limits/console-sessions.ts';
 import { hashSecret, newSecret } from './secrets.ts';
 
-export const idleMs = 2 * 60 * 60_000;
-export const longestMs = 12 * 60 * 60_000;
-export const confirmedMs = 5 * 60_000;
-/** How many sessions one key may have. A further sign-in ends the one that was not used for the longest time. */
-export const maxSessions = 50;
 /** How exact the time of the last request is. */
 const seenMs = 60_000;
 
@@ -56,7 +58,9 @@ export async function signIn(
   const { control, now } = deps;
   const halves = { cookie: newSecret('cookie'), token: newSecret('token') };
   const at = now();
-  const [seen, end, confirmedUntil] = [at, at + longestMs, at + confirmedMs].map((ms) => new Date(ms));
+  const [seen, end, confirmedUntil] = [at, at + sessionMaxMs, at + sessionConfirmedMs].map(
+    (ms) => new Date(ms),
+  );
   const made = await control.change<Owner>(sql`
     with ${provedOwner(proof, new Date(at))},
     -- Only by a sign-in that succeeds: a link that is invalid can come from any website.
@@ -112,7 +116,7 @@ async function endOldest(control: Control, owner: Owner): Promise<void> {
   await control.query(sql`
     delete from console_sessions where id in (
       select id from console_sessions where ${ownedBy(owner)}
-      order by seen_at desc, created_at desc offset ${maxSessions})`);
+      order by seen_at desc, created_at desc offset ${sessionsPerKey})`);
 }
 
 function ownedBy({ keyId, personId }: Owner): Sql {
@@ -208,7 +212,7 @@ function memberOf(row: Row): Caller | null {
 }
 
 function isLive(at: number): Sql {
-  const idleSince = new Date(at - idleMs);
+  const idleSince = new Date(at - sessionIdleMs);
   return sql`console_sessions.expires_at > ${new Date(at)} and console_sessions.seen_at > ${idleSince}`;
 }
 
@@ -243,7 +247,7 @@ export async function confirm(
   session: ConsoleSession,
   { hasSecondFactor }: { hasSecondFactor: boolean },
 ): Promise<ConsoleSession> {
-  const confirmedUntil = new Date(now() + confirmedMs);
+  const confirmedUntil = new Date(now() + sessionConfirmedMs);
   await control.change(sql`
     update console_sessions
     set confirmed_until = ${confirmedUntil}, has_second_factor = has_second_factor or ${hasSecondFactor}

@@ -1,15 +1,14 @@
 // Limits attempts to guess the password or the second factor of a person, and requests for mail, in all processes together. Two
 // buckets count an attempt: that of the address from one network, and one of the address from everywhere. Networks from which
 // the person has signed in before have a bucket of their own, so that a stranger cannot lock a person out.
+
 import { createHash } from 'node:crypto';
 import type { Control } from '../../control/control.ts';
 import { errors } from '../../errors/errors.ts';
 import { sql } from '../../postgres/sql.ts';
+import { knownNetworkDays } from '../../settings/limits/people.ts';
 
 type Bucket = { id: Buffer; burst: number; refillMs: number };
-
-/** How long a network is known after the last sign-in from there. */
-const rememberedDays = 180;
 
 /** Attempts to guess a password. Throws if there were too many. `forgive` is to be called if the attempt succeeds. */
 export async function countAttempt(control: Control, emailKey: string, network: string): Promise<Attempt> {
@@ -65,7 +64,7 @@ async function isKnownNetwork(control: Control, about: string, network: string):
 async function rememberNetwork(control: Control, about: string, network: string): Promise<void> {
   await control.query(sql`
     insert into sign_in_attempts (id, used_until)
-    values (${idOf(['network', about, network])}, now() + ${rememberedDays}::float8 * interval '1 day')
+    values (${idOf(['network', about, network])}, now() + ${knownNetworkDays}::float8 * interval '1 day')
     on conflict (id) do update set used_until = excluded.used_until`);
 }
 

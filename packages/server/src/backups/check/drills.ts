@@ -1,5 +1,6 @@
 // A drill of each server every night, by the process that does the background work, and whenever an operator asks for one. A failure is
 // loud, stays known until the same project passes a drill, and is tried again within the hour.
+
 import { findSetting, putSetting, settingOf } from '../../control/settings.ts';
 import { errors, RowhouseError } from '../../errors/errors.ts';
 import type { Caller, OperatorCaller } from '../../keys/caller.ts';
@@ -7,6 +8,7 @@ import { pause } from '../../lib/pause.ts';
 import { Stalled } from '../../lib/stall-watch.ts';
 import { getProjectRow } from '../../projects/find.ts';
 import type { Server } from '../../servers/server.ts';
+import { drillHours } from '../../settings/limits/backups.ts';
 import { type FleetBackups, requireBackups } from '../fleet-backups.ts';
 import type { RestoreDeps } from '../restore/deps.ts';
 import { findVersionProblem } from '../restore/origin.ts';
@@ -36,8 +38,6 @@ export type Drills = {
 const hourMs = 60 * 60_000;
 const lookMs = 10_000;
 const postponeMs = 10 * 60_000;
-/** By UTC. A machine that sleeps at night has its drill later. */
-const [fromHour, toHour] = [1, 5];
 const [usualMs, latestMs] = [20 * hourMs, 30 * hourMs];
 
 export function openDrills(
@@ -237,6 +237,6 @@ export function openDrills(
 
 export function isDue(last: number, now: number): boolean {
   const hour = new Date(now).getUTCHours();
-  const isNight = hour >= fromHour && hour < toHour;
+  const isNight = hour >= drillHours.from && hour < drillHours.to;
   return now - last >= (isNight ? usualMs : latestMs);
 }

@@ -1,17 +1,16 @@
 // Decides when a backup is due. A server that changes little needs none: replaying its WAL takes no longer than restoring
 // another backup, and a laptop's disk is not filled with copies of the same data.
+
 import { parseLsn } from '../../postgres/replication/lsn.ts';
+import {
+  fullAfterMs,
+  incrementalAfterBytes,
+  incrementalAfterMs,
+  unchangedBytes,
+} from '../../settings/limits/backups.ts';
 import type { BackupDescription } from '../repository/repository.ts';
 
 export type Due = 'full' | 'incremental' | null;
-
-const hourMs = 60 * 60 * 1000;
-const mb = 1024 * 1024;
-const fullAfterMs = 7 * 24 * hourMs;
-const incrementalAfterMs = 6 * hourMs;
-const incrementalAfterBytes = 4 * 1024 * mb;
-/** About a second of replay. */
-const unchangedBytes = 64n * BigInt(mb);
 
 /**
  * `usable`: the backups from which recovery can reach the present, oldest first: those before a gap in the WAL are not.

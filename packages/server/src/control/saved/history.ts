@@ -1,17 +1,18 @@
 // The history of statements that people ran. It is written only by a request of its own, so that no other statement pays
 // for it, and is bounded in number, length, size and age.
+
 import type { AddHistory, HistoryEntry, ListHistory } from '@rowhouse/api';
 import { errors } from '../../errors/errors.ts';
 import { sql } from '../../postgres/sql.ts';
+import {
+  historyDays,
+  maxHistoryBytes,
+  maxHistoryChars,
+  maxHistoryEntries,
+} from '../../settings/limits/saved-queries.ts';
 import type { Control } from '../control.ts';
 import { isId, newId } from '../new-id.ts';
 import { refuseNul } from './text.ts';
-
-const maxEntries = 1_000;
-const maxLength = 10_000;
-/** All texts of a project together. They are in the control database, where limit_mb does not count. */
-const maxBytes = 4 * 1024 * 1024;
-const keepDays = 30;
 
 export async function addHistory(
   control: Control,
@@ -28,11 +29,11 @@ export async function addHistory(
           select id, row_number() over newest as place, sum(octet_length(query)) over newest as bytes
           from query_history where project_id = ${projectId} window newest as (order by at desc, id)
         ) as entries
-        where place >= ${maxEntries}::int
-          or bytes + octet_length(left(${query}::text, ${maxLength}::int)) > ${maxBytes}::int))
+        where place >= ${maxHistoryEntries}::int
+          or bytes + octet_length(left(${query}::text, ${maxHistoryChars}::int)) > ${maxHistoryBytes}::int))
     )
     insert into query_history (project_id, id, key_id, query, duration_ms, row_count, error)
-    values (${projectId}, ${newId()}, ${keyId}, left(${query}::text, ${maxLength}::int), ${duration_ms},
+    values (${projectId}, ${newId()}, ${keyId}, left(${query}::text, ${maxHistoryChars}::int), ${duration_ms},
             ${row_count}, ${error})
     returning ${columns}`);
   return toEntry(row as Row);
@@ -65,7 +66,7 @@ export async function deleteHistory(control: Control, projectId: string, id: str
 /** Part of the background work. */
 export async function forgetOldHistory(control: Control): Promise<void> {
   await control.query(
-    sql`delete from query_history where at < now() - make_interval(days => ${keepDays}::int)`,
+    sql`delete from query_history where at < now() - make_interval(days => ${historyDays}::int)`,
   );
 }
 

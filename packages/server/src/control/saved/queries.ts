@@ -1,17 +1,16 @@
 // Saved queries and drafts of a project, in the control database: they take no room of the project, survive a restore of
 // it, and are the same for everybody who works on it.
+
 import type { ChangeSavedQuery, CreateSavedQuery, ListedQuery, SavedQuery } from '@rowhouse/api';
 import { errors } from '../../errors/errors.ts';
 import { sql } from '../../postgres/sql.ts';
+import { maxSavedMb, maxSavedQueries } from '../../settings/limits/saved-queries.ts';
 import type { Control } from '../control.ts';
 import { isId, newId } from '../new-id.ts';
 import { refuseNul } from './text.ts';
 
 type Kind = SavedQuery['kind'];
-const maxOf: Record<Kind, number> = { saved: 500, draft: 100 };
 const previewLength = 200;
-/** All texts of a project together. They are in the control database, where limit_mb does not count. */
-const maxMb = 10;
 
 export async function listQueries(
   control: Control,
@@ -106,15 +105,15 @@ async function requireRoom(
 ): Promise<void> {
   const [found] = await transaction.query<{ count: number }>(sql`
     select count(*)::int as count from saved_queries where project_id = ${projectId} and kind = ${kind}`);
-  if ((found?.count ?? 0) >= maxOf[kind]) throw errors.tooManyQueries(kind, maxOf[kind]);
+  if ((found?.count ?? 0) >= maxSavedQueries[kind]) throw errors.tooManyQueries(kind, maxSavedQueries[kind]);
 }
 
 /** After the change, which is rolled back if it was too large. */
 async function requireSize(transaction: Pick<Control, 'query'>, projectId: string): Promise<void> {
   const [found] = await transaction.query<{ isTooLarge: boolean }>(sql`
-    select sum(octet_length(query)) > ${maxMb * 1024 * 1024} as "isTooLarge"
+    select sum(octet_length(query)) > ${maxSavedMb * 1024 * 1024} as "isTooLarge"
     from saved_queries where project_id = ${projectId}`);
-  if (found?.isTooLarge) throw errors.queriesTooLarge(maxMb);
+  if (found?.isTooLarge) throw errors.queriesTooLarge(maxSavedMb);
 }
 
 const columns = sql`id, kind, name, date_trunc('milliseconds', created_at) as "createdAt",

@@ -1,6 +1,6 @@
 // The cookie of a session, written and read by hand.
 import type { FastifyRequest } from 'fastify';
-import { longestMs } from '../../access/people/sessions.ts';
+import { sessionMaxMs } from '../../settings/limits/console-sessions.ts';
 import { isHttps, type Reached } from './request-checks.ts';
 
 /**
@@ -17,7 +17,7 @@ export function setCookie(request: FastifyRequest, reached: Reached, value: stri
   return [
     `${nameOf(isSecure, reached)}=${value}`,
     isSecure ? 'Path=/; Secure' : 'Path=/console',
-    `HttpOnly; SameSite=Strict; Max-Age=${longestMs / 1000}`,
+    `HttpOnly; SameSite=Strict; Max-Age=${sessionMaxMs / 1000}`,
   ].join('; ');
 }
 

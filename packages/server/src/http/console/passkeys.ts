@@ -1,4 +1,5 @@
 // Passkeys over HTTP: what the browser needs to make or use one, and the list of the person's own.
+
 import {
   AddPasskey,
   ConsoleEndedResponse,
@@ -16,13 +17,12 @@ import {
   removePasskey,
   renamePasskey,
 } from '../../access/people/passkeys.ts';
+import { passkeyBodyBytes } from '../../settings/limits/requests.ts';
 import type { Deps } from '../deps.ts';
 import { identifySession, sessionOf } from './identify.ts';
 import { openAttempts } from './network-attempts.ts';
 import { notePerson } from './note-person.ts';
 import { requireConfirmedPerson, requirePerson } from './person.ts';
-
-const bodyLimit = 32 * 1024;
 
 /** The requests come from the page: the scope has checked that. */
 export function passkeyRoutes(app: FastifyInstance, deps: Deps): void {
@@ -33,7 +33,7 @@ export function passkeyRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.post(
     '/passkey/options',
-    { bodyLimit, schema: { response: { 200: PasskeyOptionsResponse } } },
+    { bodyLimit: passkeyBodyBytes, schema: { response: { 200: PasskeyOptionsResponse } } },
     async (): Promise<PasskeyOptionsResponse> => ({ ok: true, options: await beginPasskeySignIn(deps) }),
   );
 
@@ -48,7 +48,7 @@ export function passkeyRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.post(
     '/person/passkeys/options',
-    { bodyLimit, onRequest, schema: { response: { 200: PasskeyOptionsResponse } } },
+    { bodyLimit: passkeyBodyBytes, onRequest, schema: { response: { 200: PasskeyOptionsResponse } } },
     async (request): Promise<PasskeyOptionsResponse> => ({
       ok: true,
       options: await beginPasskey(deps, await confirmedPersonOf(request)),
@@ -57,7 +57,11 @@ export function passkeyRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.post<{ Body: AddPasskey }>(
     '/person/passkeys',
-    { bodyLimit, onRequest, schema: { body: AddPasskey, response: { 201: PasskeyResponse } } },
+    {
+      bodyLimit: passkeyBodyBytes,
+      onRequest,
+      schema: { body: AddPasskey, response: { 201: PasskeyResponse } },
+    },
     async (request, reply): Promise<PasskeyResponse> => {
       const person = await confirmedPersonOf(request);
       const { name, answer } = request.body;
@@ -73,7 +77,11 @@ export function passkeyRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.patch<{ Params: { id: string }; Body: RenamePasskey }>(
     '/person/passkeys/:id',
-    { bodyLimit, onRequest, schema: { body: RenamePasskey, response: { 200: PasskeyResponse } } },
+    {
+      bodyLimit: passkeyBodyBytes,
+      onRequest,
+      schema: { body: RenamePasskey, response: { 200: PasskeyResponse } },
+    },
     async (request): Promise<PasskeyResponse> => {
       const person = personOf(request);
       const passkey = await renamePasskey(deps, person.id, request.params.id, request.body.name);

@@ -1,4 +1,5 @@
 // What people do over HTTP before they have a session, or with their own data: invitations, recovery, profile.
+
 import {
   ConsoleAccept,
   ConsoleBeginFactor,
@@ -38,6 +39,7 @@ import { switchAccount } from '../../access/people/sessions.ts';
 import { provePerson } from '../../access/people/sign-in.ts';
 import { countEmailChange, countRecovery } from '../../access/people/sign-in-attempts.ts';
 import { errors } from '../../errors/errors.ts';
+import { consoleBodyBytes } from '../../settings/limits/requests.ts';
 import type { Deps } from '../deps.ts';
 import { whoOf, write } from '../request/audited.ts';
 import { identifySession, sessionOf } from './identify.ts';
@@ -45,8 +47,6 @@ import { openAttempts, whoTries } from './network-attempts.ts';
 import { notePerson } from './note-person.ts';
 import { openSession } from './open-session.ts';
 import { peopleOf, requirePerson } from './person.ts';
-
-const bodyLimit = 16 * 1024;
 
 /** The requests come from the page: the scope has checked that. */
 export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
@@ -66,7 +66,10 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.post<{ Body: ConsoleOpenInvitation }>(
     '/invitation',
-    { bodyLimit, schema: { body: ConsoleOpenInvitation, response: { 200: ConsoleInvitationResponse } } },
+    {
+      bodyLimit: consoleBodyBytes,
+      schema: { body: ConsoleOpenInvitation, response: { 200: ConsoleInvitationResponse } },
+    },
     async ({ body, ip }): Promise<ConsoleInvitationResponse> => {
       const found = await attempts.try(whoTries(ip), () => openInvitation(people, body.code));
       const { email, role, account, isKnown, invitedBy } = found;
@@ -77,7 +80,10 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   /** Opens the session too: a code of the second factor counts once, and could not sign in again. */
   app.post<{ Body: ConsoleAccept }>(
     '/invitation/accept',
-    { bodyLimit, schema: { body: ConsoleAccept, response: { 200: ConsoleSignedInResponse } } },
+    {
+      bodyLimit: consoleBodyBytes,
+      schema: { body: ConsoleAccept, response: { 200: ConsoleSignedInResponse } },
+    },
     async (request, reply): Promise<ConsoleSignedInResponse> => {
       const { code, password, second_factor: factor = null } = request.body;
       const network = whoTries(request.ip);
@@ -97,7 +103,10 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   /** Neither the response nor its time reveals whether somebody has the address: all work comes after it. */
   app.post<{ Body: ConsoleRecover }>(
     '/recovery',
-    { bodyLimit, schema: { body: ConsoleRecover, response: { 200: ConsoleEndedResponse } } },
+    {
+      bodyLimit: consoleBodyBytes,
+      schema: { body: ConsoleRecover, response: { 200: ConsoleEndedResponse } },
+    },
     async ({ body, ip }): Promise<ConsoleEndedResponse> => {
       if (!peopleMail.isConfigured) throw errors.noMail();
       requests.count(whoTries(ip));
@@ -120,7 +129,10 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.post<{ Body: ConsoleSetPassword }>(
     '/recovery/confirm',
-    { bodyLimit, schema: { body: ConsoleSetPassword, response: { 200: ConsoleEndedResponse } } },
+    {
+      bodyLimit: consoleBodyBytes,
+      schema: { body: ConsoleSetPassword, response: { 200: ConsoleEndedResponse } },
+    },
     async (request): Promise<ConsoleEndedResponse> => {
       const { code = '', password } = request.body;
       const { personId, email } = await attempts.try(whoTries(request.ip), () =>
@@ -145,7 +157,11 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.patch<{ Body: ConsoleChangeProfile }>(
     '/person',
-    { bodyLimit, onRequest, schema: { body: ConsoleChangeProfile, response: { 200: ConsoleEndedResponse } } },
+    {
+      bodyLimit: consoleBodyBytes,
+      onRequest,
+      schema: { body: ConsoleChangeProfile, response: { 200: ConsoleEndedResponse } },
+    },
     async (request): Promise<ConsoleEndedResponse> => {
       const name = request.body.name?.trim() ?? null;
       await changeName(deps.control, person(request).id, name);
@@ -158,7 +174,7 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: ConsoleOpenInvitation }>(
     '/person/invitation',
     {
-      bodyLimit,
+      bodyLimit: consoleBodyBytes,
       onRequest,
       schema: { body: ConsoleOpenInvitation, response: { 200: ConsoleEndedResponse } },
     },
@@ -184,7 +200,11 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.post<{ Body: ConsoleSetPassword }>(
     '/person/password',
-    { bodyLimit, onRequest, schema: { body: ConsoleSetPassword, response: { 200: ConsoleEndedResponse } } },
+    {
+      bodyLimit: consoleBodyBytes,
+      onRequest,
+      schema: { body: ConsoleSetPassword, response: { 200: ConsoleEndedResponse } },
+    },
     async (request): Promise<ConsoleEndedResponse> => {
       const { id, email } = person(request);
       const session = sessionOf(request);
@@ -201,7 +221,11 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.post<{ Body: ConsoleRecover }>(
     '/person/email',
-    { bodyLimit, onRequest, schema: { body: ConsoleRecover, response: { 200: ConsoleEndedResponse } } },
+    {
+      bodyLimit: consoleBodyBytes,
+      onRequest,
+      schema: { body: ConsoleRecover, response: { 200: ConsoleEndedResponse } },
+    },
     async (request): Promise<ConsoleEndedResponse> => {
       if (!peopleMail.isConfigured) throw errors.noMail();
       const { id, email } = person(request);
@@ -231,7 +255,11 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.post<{ Body: ConsoleUseCode }>(
     '/person/email/confirm',
-    { bodyLimit, onRequest, schema: { body: ConsoleUseCode, response: { 200: ConsoleEndedResponse } } },
+    {
+      bodyLimit: consoleBodyBytes,
+      onRequest,
+      schema: { body: ConsoleUseCode, response: { 200: ConsoleEndedResponse } },
+    },
     async (request): Promise<ConsoleEndedResponse> => {
       const { id } = person(request);
       const { before, email } = await confirmEmailChange(people, id, request.body.code);
@@ -244,7 +272,7 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: ConsoleBeginFactor }>(
     '/person/second-factor',
     {
-      bodyLimit,
+      bodyLimit: consoleBodyBytes,
       onRequest,
       schema: { body: ConsoleBeginFactor, response: { 200: ConsoleFactorResponse } },
     },
@@ -260,7 +288,7 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: ConsoleUseCode }>(
     '/person/second-factor/confirm',
     {
-      bodyLimit,
+      bodyLimit: consoleBodyBytes,
       onRequest,
       schema: { body: ConsoleUseCode, response: { 200: ConsoleRecoveryCodesResponse } },
     },
@@ -276,7 +304,7 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: ConsoleProveFactor }>(
     '/person/second-factor/recovery-codes',
     {
-      bodyLimit,
+      bodyLimit: consoleBodyBytes,
       onRequest,
       schema: { body: ConsoleProveFactor, response: { 200: ConsoleRecoveryCodesResponse } },
     },
@@ -289,7 +317,7 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Body: ConsoleProveFactor }>(
     '/person/second-factor',
     {
-      bodyLimit,
+      bodyLimit: consoleBodyBytes,
       onRequest,
       schema: { body: ConsoleProveFactor, response: { 200: ConsoleEndedResponse } },
     },

@@ -1,4 +1,5 @@
 // Sign-in with another provider over HTTP, and which ways to sign in there are.
+
 import {
   ConsoleEndedResponse,
   ConsoleProviderAnswer,
@@ -8,13 +9,12 @@ import {
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { isLinked, linkIdentity, unlinkIdentities } from '../../access/people/identities.ts';
+import { consoleBodyBytes } from '../../settings/limits/requests.ts';
 import type { Deps } from '../deps.ts';
 import { identifySession, sessionOf } from './identify.ts';
 import { openAttempts, whoTries } from './network-attempts.ts';
 import { notePerson } from './note-person.ts';
 import { requireConfirmedPerson, requirePerson, requireProvider } from './person.ts';
-
-const bodyLimit = 16 * 1024;
 
 /** The requests come from the page: the scope has checked that. */
 export function providerRoutes(app: FastifyInstance, deps: Deps): void {
@@ -34,7 +34,7 @@ export function providerRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.post(
     '/provider',
-    { bodyLimit, schema: { response: { 200: ConsoleProviderResponse } } },
+    { bodyLimit: consoleBodyBytes, schema: { response: { 200: ConsoleProviderResponse } } },
     async ({ ip }): Promise<ConsoleProviderResponse> => ({
       ok: true,
       ...(await attempts.try(whoTries(ip), () => requireProvider(deps).begin())),
@@ -56,7 +56,7 @@ export function providerRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: ConsoleProviderAnswer }>(
     '/person/provider',
     {
-      bodyLimit,
+      bodyLimit: consoleBodyBytes,
       onRequest,
       schema: { body: ConsoleProviderAnswer, response: { 200: ConsoleEndedResponse } },
     },

@@ -1,4 +1,5 @@
 // Sessions of the console over HTTP: signing in and out, the list of sessions, confirmation.
+
 import {
   ConsoleConfirm,
   ConsoleEndedResponse,
@@ -24,14 +25,13 @@ import {
 } from '../../access/people/sessions.ts';
 import { provePerson } from '../../access/people/sign-in.ts';
 import { errors } from '../../errors/errors.ts';
+import { consoleBodyBytes } from '../../settings/limits/requests.ts';
 import type { Deps } from '../deps.ts';
 import { clearCookie } from './cookies.ts';
 import { identifySession, reachedBy, sessionOf } from './identify.ts';
 import { openAttempts, whoTries } from './network-attempts.ts';
 import { openSession, toWire, type Way } from './open-session.ts';
 import { peopleOf, personOf, requireProvider } from './person.ts';
-
-const bodyLimit = 16 * 1024;
 
 /** The requests come from the page: the scope has checked that. */
 export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
@@ -40,7 +40,10 @@ export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.post<{ Body: ConsoleSignIn }>(
     '/session',
-    { bodyLimit, schema: { body: ConsoleSignIn, response: { 201: ConsoleSignedInResponse } } },
+    {
+      bodyLimit: consoleBodyBytes,
+      schema: { body: ConsoleSignIn, response: { 201: ConsoleSignedInResponse } },
+    },
     async (request, reply): Promise<ConsoleSignedInResponse> => {
       const session = await attempts.try(whoTries(request.ip), () =>
         openSession(deps, request, reply, {
@@ -84,7 +87,7 @@ export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: ConsoleConfirm }>(
     '/session/confirm',
     {
-      bodyLimit,
+      bodyLimit: consoleBodyBytes,
       onRequest,
       schema: { body: ConsoleConfirm, response: { 200: ConsoleSessionResponse } },
     },
@@ -124,7 +127,11 @@ export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.post<{ Body: ConsoleSwitch }>(
     '/session/account',
-    { bodyLimit, onRequest, schema: { body: ConsoleSwitch, response: { 200: ConsoleEndedResponse } } },
+    {
+      bodyLimit: consoleBodyBytes,
+      onRequest,
+      schema: { body: ConsoleSwitch, response: { 200: ConsoleEndedResponse } },
+    },
     async (request): Promise<ConsoleEndedResponse> => {
       await switchAccount(deps, sessionOf(request), request.body.account_id);
       return { ok: true };

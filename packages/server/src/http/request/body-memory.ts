@@ -1,15 +1,15 @@
 // Request bodies that are read into memory. Their memory is counted per account and for the process, so that a body
 // that exceeds the budget is refused while it arrives, and not when memory has run out.
+
 import type { ServerResponse } from 'node:http';
 import { finished, type Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest, preParsingHookHandler } from 'fastify';
 import { errors } from '../../errors/errors.ts';
 import { MemoryBudget } from '../../lib/memory-budget.ts';
+import { bodyMemoryBytes } from '../../settings/limits/requests.ts';
 import { onResponseEnd } from '../response-end.ts';
 
-const mb = 1024 * 1024;
-/** The memory of a body is estimated. One of the largest always fits, and what one account leaves is for the smaller ones of others. */
-const bodyMemory = new MemoryBudget({ perHolder: 200 * mb, total: 260 * mb });
+const bodyMemory = new MemoryBudget({ perHolder: bodyMemoryBytes.perAccount, total: bodyMemoryBytes.inAll });
 /** How often a body's bytes are in memory: as they came, as text, and on their way to PostgreSQL. */
 const bytesFactor = 3;
 /** For each value in a body. */

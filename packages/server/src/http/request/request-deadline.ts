@@ -1,8 +1,10 @@
 // The deadline of a whole request. Each layer below has limits of its own. If something hangs there, this deadline still
 // answers the caller, and work that is running is stopped or can no longer begin.
+
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { errors, type RowhouseError } from '../../errors/errors.ts';
+import { answerWithinMs } from '../../settings/limits/requests.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -16,8 +18,6 @@ declare module 'fastify' {
   }
 }
 
-/** A request without a timeout_ms is answered within 30 s. */
-const answerWithinMs = 29_500;
 /** For cancelling a statement and ending its session after its timeout. */
 const graceMs = 900;
 const tickMs = 50;

@@ -1,8 +1,10 @@
 // Logs requests: those that failed or were slow in the log of the service, and every one in a log of its own, if the operator
 // wants that. Neither has a query string, a header, a body or SQL, which can contain secrets. A path contains none.
+
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
-import { type NotedRequest, slowMs } from '../../metrics/project-log.ts';
+import type { NotedRequest } from '../../metrics/project-log.ts';
+import { slowMs } from '../../settings/limits/requests.ts';
 import type { AddressOf } from '../request/client-address.ts';
 import { readTrace } from '../request/trace.ts';
 

@@ -2,7 +2,7 @@
 import { LogsResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import { requireEverything } from '../../keys/caller.ts';
-import { slowMs } from '../../metrics/project-log.ts';
+import { slowMs } from '../../settings/limits/requests.ts';
 import type { Deps } from '../deps.ts';
 import { callerOf } from '../request/caller.ts';
 import { SlugParams } from './projects.ts';

@@ -1,5 +1,6 @@
 // MCP for agents: Streamable HTTP at /mcp. A session has an id, by which a call is cancelled, and no other state. A tool calls
 // the routes of the API inside this process, with the key of the request.
+
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
@@ -14,12 +15,12 @@ import { type ApiRequest, toolNames } from '../../mcp/tools.ts';
 import { toJsonText } from '../../query/json/json-text.ts';
 import { isLarge } from '../../query/json/large-json.ts';
 import { namesOf } from '../../query/json/names.ts';
+import { agentBodyBytes, defaultTimeoutMs } from '../../settings/limits/requests.ts';
 import { isLoopback, plainAddress } from '../../settings/loopback.ts';
 import type { Deps } from '../deps.ts';
 import { identify } from '../request/caller.ts';
 import { isForwarded } from '../request/forwarded.ts';
 import { onResponseEnd } from '../response-end.ts';
-import { defaultTimeoutMs } from './query.ts';
 
 type Options = Readonly<{
   /** Pages that may use it from a browser. "*" allows none: others' pages run in browsers that can reach this service. */
@@ -28,7 +29,6 @@ type Options = Readonly<{
   hosts: readonly string[];
 }>;
 
-const maxBodyBytes = 1024 * 1024;
 /** Longer than a statement: its own timeout is the better answer. */
 const answerWithinMs = defaultTimeoutMs + 5_000;
 
@@ -54,7 +54,7 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
   app.post<{ Querystring: { read_only?: 'true' | 'false' }; Body: unknown }>(
     '/mcp',
     {
-      bodyLimit: maxBodyBytes,
+      bodyLimit: agentBodyBytes,
       config: { notesChanges: true, numbers: 'exact' },
       schema: { hide: true, querystring: Query },
     },

@@ -1,4 +1,5 @@
 // SQL over HTTP.
+
 import { apiPrefix, BatchResponse, QueryResponse, RunBatch, RunQuery } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { isActingToken } from '../../access/end-users/acting-tokens.ts';
@@ -10,6 +11,7 @@ import type { Answer } from '../../query/exchange/held-answer.ts';
 import { rowsOnly } from '../../query/rows-only.ts';
 import { runQuery } from '../../query/run.ts';
 import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import { defaultTimeoutMs, queryBodyBytes } from '../../settings/limits/requests.ts';
 import type { Deps } from '../deps.ts';
 import { admitActingUsers, checkSession } from '../request/acting-user.ts';
 import { callerOf, tokenNotAccepted } from '../request/caller.ts';
@@ -25,10 +27,6 @@ const actingNote =
 
 const queryPath = '/projects/:slug/query';
 export const queryRoute = apiPrefix + queryPath;
-
-export const maxBodyBytes = 32 * 1024 * 1024;
-/** Every request is answered within 30 s. */
-export const defaultTimeoutMs = 29_000;
 
 export function queryRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['query'];
@@ -52,7 +50,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: RunQuery }>(
     queryPath,
     {
-      bodyLimit: maxBodyBytes,
+      bodyLimit: queryBodyBytes,
       config: { ...config, action: 'projects.read' },
       onRequest,
       schema: {
@@ -84,7 +82,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: RunBatch }>(
     '/projects/:slug/batch',
     {
-      bodyLimit: maxBodyBytes,
+      bodyLimit: queryBodyBytes,
       config: { ...config, action: 'projects.read' },
       onRequest,
       schema: {

@@ -1,4 +1,5 @@
 // Rows of tables over HTTP: reading pages, inserting, importing, updating and deleting.
+
 import {
   apiPrefix,
   ChangeBody,
@@ -18,6 +19,7 @@ import type { Answer } from '../../query/exchange/held-answer.ts';
 import type { RowFormat } from '../../query/rows-only.ts';
 import type { ProjectLogin } from '../../servers/databases/provision.ts';
 import { anonymousRole } from '../../servers/template/shared-roles.ts';
+import { defaultTimeoutMs, queryBodyBytes } from '../../settings/limits/requests.ts';
 import type { Table } from '../../tables/catalog/catalog.ts';
 import { type Changed, deleteRows, insertRows, updateRows } from '../../tables/changes.ts';
 import { withoutHidden } from '../../tables/hidden-tables.ts';
@@ -36,7 +38,6 @@ import { readAccept, rowBodies, rowsNote } from '../request/row-format.ts';
 import { allowStaleness, positionHeaders, wantsPosition } from '../request/staleness.ts';
 import { requireTables, tableAccessOf } from '../request/table-access.ts';
 import { json, type ResponseReader, readerOf, respond, sizeHeaders } from '../response/response-reader.ts';
-import { defaultTimeoutMs } from './query.ts';
 
 type Params = { slug: string; table: string };
 
@@ -44,7 +45,6 @@ const tablePath = '/projects/:slug/tables/:table';
 export const tableRoute = apiPrefix + tablePath;
 const asUser =
   "With a user's access token, the request acts as that user; with a publishable key alone, as anon. Row security applies to both.";
-const maxBodyBytes = 32 * 1024 * 1024;
 
 /** Bodies that are streamed instead of read into memory, so that they can have any length. */
 const streamed: Record<string, ImportFormat> = {
@@ -112,7 +112,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: unknown }>(
     tablePath,
     {
-      bodyLimit: maxBodyBytes,
+      bodyLimit: queryBodyBytes,
       config: {
         action: 'projects.write',
         numbers: 'rows',
@@ -167,7 +167,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: Params; Body: unknown }>(
     tablePath,
     {
-      bodyLimit: maxBodyBytes,
+      bodyLimit: queryBodyBytes,
       config: {
         action: 'projects.write',
         numbers: 'rows',

@@ -1,15 +1,19 @@
 // Buffers the response to a statement that may still be rolled back: nothing is sent before the commit. The memory is
 // limited per request, per account and for the process; a response that exceeds a limit becomes an error.
+
 import { errors } from '../../errors/errors.ts';
 import { MemoryBudget } from '../../lib/memory-budget.ts';
+import { heldAnswerBytes, heldAnswersBytes } from '../../settings/limits/requests.ts';
 import type { Sink } from './reader.ts';
 
 /** The whole response, or null if it was streamed. */
 export type Answer = Buffer | HeldAnswer | null;
 
 const mb = 1024 * 1024;
-const maxBytes = 64 * mb;
-export const answerMemory = new MemoryBudget({ perHolder: 96 * mb, total: 160 * mb });
+export const answerMemory = new MemoryBudget({
+  perHolder: heldAnswersBytes.perAccount,
+  total: heldAnswersBytes.inAll,
+});
 /** A response up to this size is joined, so that it can be stored for an Idempotency-Key. */
 const maxJoinedBytes = mb;
 
@@ -83,7 +87,8 @@ export class HeldAnswer implements Sink {
   }
 
   private count(bytes: number): void {
-    if (this.counted + bytes > maxBytes) throw errors.resultTooLarge('The result is larger than 64 MB.');
+    if (this.counted + bytes > heldAnswerBytes)
+      throw errors.resultTooLarge('The result is larger than 64 MB.');
     if (this.holder !== null && !answerMemory.take(this.holder, bytes))
       throw errors.overloaded('The memory for responses that are waiting to be sent is used up.', 1);
     this.counted += bytes;

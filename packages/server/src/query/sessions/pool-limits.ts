@@ -2,12 +2,10 @@
 
 import type { PoolLimits } from '../../postgres/pool/session-pool.ts';
 import type { Fleet } from '../../servers/fleet.ts';
+import { databaseSessions } from '../../settings/limits/database-sessions.ts';
 
 /** `kept`: how many stay open. `share`: of one project. `processes`: how many share the connections of a server. */
 export type Connections = Readonly<{ budget: number; kept?: number; share: number; processes?: number }>;
-
-/** How many statements may wait for a connection, how long, and when an idle connection is closed. */
-const usual = { waiting: 2_000, waitMs: 5_000, idleMs: 600_000 };
 
 /** A server whose capacity is lower than the settings has that. */
 export function poolLimitsOf(
@@ -18,6 +16,6 @@ export function poolLimitsOf(
     const row = servers.members().find((member) => member.row.id === serverId)?.row;
     const own = Math.floor((row?.capacityConnections ?? Number.POSITIVE_INFINITY) / processes);
     const [used, open] = [budget, kept].map((most) => Math.max(1, Math.min(most, own))) as [number, number];
-    return { budget: used, maxOpen: open, share, ...usual };
+    return { budget: used, maxOpen: open, share, ...databaseSessions };
   };
 }

@@ -4,8 +4,9 @@
 
 import { openInFlight } from '../../lib/in-flight.ts';
 import { sql } from '../../postgres/sql.ts';
-import { databaseOf, maxDirectSessions, roleOf } from '../../servers/databases/provision.ts';
+import { databaseOf, roleOf } from '../../servers/databases/provision.ts';
 import type { Server } from '../../servers/server.ts';
+import { maxDirectSessions } from '../../settings/limits/direct-connections.ts';
 import { isDirect } from './direct-sessions-sql.ts';
 
 /** How long one that is ended may take to go, and all of them together. */

@@ -1,4 +1,5 @@
 // A project's database and roles. Every step is idempotent, so an interrupted one is simply repeated.
+
 import { errors } from '../../errors/errors.ts';
 import { openInFlight } from '../../lib/in-flight.ts';
 import { type Address, isState, openDatabase } from '../../postgres/admin/database.ts';
@@ -7,6 +8,7 @@ import { type Sql, sql } from '../../postgres/sql.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
 import { scramVerifier } from '../../postgres/wire/scram.ts';
 import type { Host } from '../../postgres/wire/server-address.ts';
+import { maxSessionsOfRole } from '../../settings/limits/direct-connections.ts';
 import { derivePassword } from '../role-passwords.ts';
 import type { Server } from '../server.ts';
 import { anonymousRole, type UserRole, userRole } from '../template/shared-roles.ts';
@@ -313,11 +315,6 @@ async function ensureUserLogin(server: Server, id: string, loginAs: UserLogin): 
 export function verifierOf(server: Server, name: string, passwordVersion = 1): Sql {
   return sql.literal(scramVerifier(derivePassword(server.masterKey, name, passwordVersion)));
 }
-
-/** PostgreSQL's limit for a project's role: direct connections and sessions of the API together. */
-const maxSessionsOfRole = 40;
-/** The other ten are kept for the API. */
-export const maxDirectSessions = 30;
 
 async function ensureRole(server: Server, name: string): Promise<void> {
   const role = sql.id(name);

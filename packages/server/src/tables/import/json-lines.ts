@@ -1,5 +1,6 @@
 // Converts a JSON-lines body to COPY's text format as it streams: at most one line and the latest piece are in memory.
 // The keys of the first line are the columns; every other line must have the same keys.
+
 import { errors, RowhouseError } from '../../errors/errors.ts';
 import { atOnce, inTurns } from '../../lib/fair-reads.ts';
 import { toArrayText, toJsonArrayText } from '../../query/json/array-text.ts';
@@ -8,6 +9,7 @@ import { isLarge, LargeSyntaxError, parseLargeJson, sliceBytes } from '../../que
 import { addArray, addJson, addText, TextPieces } from '../../query/json/large-text.ts';
 import { namesOf } from '../../query/json/names.ts';
 import { JsonText, keepJsonTexts } from '../../query/json/sent-json.ts';
+import { jsonLineBytes } from '../../settings/limits/requests.ts';
 import { type ImportColumn, LineCopier } from './line-copier.ts';
 import { Lines, problemAt } from './lines.ts';
 import { toRecordText } from './record-text.ts';
@@ -21,13 +23,12 @@ export type JsonLines = {
   rows(columns: readonly ImportColumn[]): AsyncGenerator<Buffer, void>;
 };
 
-export const maxLineBytes = 8 * 1024 * 1024;
 const maxColumns = 1600;
 
 /** Reads the first line. The body's iterator is never closed: its owner may still have to respond on its connection. */
 export async function openJsonLines(
   body: AsyncIterable<Buffer>,
-  { maxBytes = maxLineBytes } = {},
+  { maxBytes = jsonLineBytes } = {},
 ): Promise<JsonLines> {
   const lines = new Lines(body, maxBytes);
   if (!(await lines.next())) {

@@ -1,6 +1,8 @@
 // Parses the query string of a table endpoint to one typed value. Nothing is corrected or ignored: invalid input is
 // refused, and the error names the parameter and the position in it.
+
 import { errors } from '../../errors/errors.ts';
+import { pageRows } from '../../settings/limits/requests.ts';
 import { type Condition, hasOperator, readFilter, readGroup, type Tally } from './conditions.ts';
 import { type Order, readOrder } from './order.ts';
 import { type Pair, readPairs } from './query-string.ts';
@@ -38,8 +40,6 @@ export type ChangeRequest = Readonly<{
   own: ReadonlyMap<string, string>;
 }>;
 
-const defaultLimit = 50;
-const maxLimit = 10_000;
 const maxPage = 1_000_000_000;
 const maxMaxValueChars = 1_000_000;
 export const pageParameters = [
@@ -70,7 +70,7 @@ export function readPageRequest(rawQuery: string): PageRequest {
     select: items,
     where: readFilters(filters, items),
     order: order === undefined ? [] : readOrder('order', order),
-    limit: readInteger(own, 'limit', maxLimit) ?? defaultLimit,
+    limit: readInteger(own, 'limit', pageRows.max) ?? pageRows.usual,
     page: readInteger(own, 'page', maxPage) ?? 1,
     cursor,
     count: readWord(own, 'count', ['exact', 'estimated']),
@@ -132,7 +132,7 @@ function readFilters(pairs: readonly Pair[], items: readonly Item[]): Condition[
       if (given.has(name)) refuse(name, 'must not be sent twice');
       given.add(name);
       if (target.word === 'order') setOrder(target.embed, name, value);
-      else target.embed.limit = readInteger(new Map([[name, value]]), name, maxLimit);
+      else target.embed.limit = readInteger(new Map([[name, value]]), name, pageRows.max);
     } else {
       const condition =
         target.is === 'field'

@@ -1,5 +1,6 @@
 // An export of a project: which program makes it, how many run at once, and when one is ended. It holds a snapshot and
 // the lightest lock on every table, so an export without a reader must end.
+
 import { randomBytes } from 'node:crypto';
 import type { ExportFormat } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
@@ -11,6 +12,7 @@ import { sql } from '../../postgres/sql.ts';
 import { ensureDumpRole } from '../../servers/databases/dump-role.ts';
 import { databaseOf, dumpRoleOf } from '../../servers/databases/provision.ts';
 import type { Server, Servers } from '../../servers/server.ts';
+import { exportLimits } from '../../settings/limits/exports.ts';
 import { exportCsv } from './csv.ts';
 import { lockExport, refuseTraces, refuseWhileMoving } from './moving.ts';
 import { dumpByProgram, findNativeMajor, type ProgramEnvironment } from './native.ts';
@@ -48,7 +50,6 @@ type Limits = {
   /** The memory of pg_dump, if it is not the usual limit. */
   maxMemoryMb?: number | undefined;
 };
-const defaultLimits: Limits = { slots: { all: 3, kept: 1 }, stallMs: 60_000, maxMs: 60 * 60_000 };
 
 export function openExports({
   control,
@@ -58,7 +59,7 @@ export function openExports({
   programs,
   limits = {},
 }: Deps): Exports {
-  const { slots, stallMs, maxMs, maxMemoryMb } = { ...defaultLimits, ...limits };
+  const { slots, stallMs, maxMs, maxMemoryMb }: Limits = { ...exportLimits, ...limits };
   // Looked for once, when it is first needed.
   let found: Promise<Native | null> | null = null;
   const findNative = () => (found ??= findProgram(programs));

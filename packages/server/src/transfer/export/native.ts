@@ -1,9 +1,11 @@
 // A pg_dump that is installed on this machine: faster than WebAssembly, and the only one for servers newer than that.
+
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Address } from '../../postgres/admin/database.ts';
+import { maxDumpMemoryMb } from '../../settings/limits/exports.ts';
 import { DumpError, type DumpRun } from './pg-dump.ts';
 
 const program = 'pg_dump';
@@ -26,7 +28,7 @@ export function findNativeMajor(environment: ProgramEnvironment): Promise<number
 
 /** The dump as it comes. Ends its process however it ends. */
 export async function* dumpByProgram(
-  { address, args, env, signal, maxMemoryMb = usualMemoryMb }: DumpRun,
+  { address, args, env, signal, maxMemoryMb = maxDumpMemoryMb }: DumpRun,
   environment: ProgramEnvironment,
 ): AsyncGenerator<Uint8Array> {
   const child = spawn(program, [...args, ...placeArguments(address)], {
@@ -58,8 +60,6 @@ export async function* dumpByProgram(
   }
 }
 
-/** As for the WebAssembly (wasm.ts). */
-const usualMemoryMb = 1_024;
 const lookMs = 50;
 const pageBytes = 4_096;
 

@@ -1,5 +1,7 @@
 // One run of pg_dump, whichever program it is: how it is asked, and how it fails.
+
 import type { Address } from '../../postgres/admin/database.ts';
+import { dumpLockWaitMs } from '../../settings/limits/exports.ts';
 
 /** `signal`: ends it at once, with its reason as the error. */
 export type DumpRun = Readonly<{
@@ -25,7 +27,6 @@ export class DumpError extends Error {
 }
 
 /** How long pg_dump waits for tables that others have locked. */
-export const lockWaitMs = 5_000;
 
 /**
  * Schema `rowhouse` is the service's own, and in `pg_catalog` it has only revoked some functions: every project has both
@@ -37,7 +38,7 @@ export function dumpArguments(format: 'custom' | 'sql', { user, database }: Addr
     ...(format === 'sql' ? ['--format=plain'] : ['--format=custom', '--compress=gzip:1']),
     '--exclude-schema=rowhouse',
     '--exclude-schema=pg_catalog',
-    `--lock-wait-timeout=${lockWaitMs}`,
+    `--lock-wait-timeout=${dumpLockWaitMs}`,
     '--no-password',
     `--username=${user}`,
     `--dbname=${database}`,

@@ -7,7 +7,7 @@ import { sqlstate } from '../../postgres/sqlstate.ts';
 import { AskError, ask } from '../../postgres/wire/ask.ts';
 import { RefusedError, Session } from '../../postgres/wire/session.ts';
 import { startupOptions } from '../../postgres/wire/startup-options.ts';
-import { lockWaitMs } from './pg-dump.ts';
+import { dumpLockWaitMs } from '../../settings/limits/exports.ts';
 
 export type Table = Readonly<{
   oid: string;
@@ -30,7 +30,7 @@ const settings = {
   row_security: 'off',
   default_transaction_isolation: 'repeatable read',
   default_transaction_read_only: 'on',
-  lock_timeout: String(lockWaitMs),
+  lock_timeout: String(dumpLockWaitMs),
   client_connection_check_interval: '1000',
   client_min_messages: 'error',
   DateStyle: 'ISO, MDY',

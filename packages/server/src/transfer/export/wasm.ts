@@ -1,5 +1,6 @@
 // pg_dump without an installation: the WebAssembly of pg_dump 18 in a thread of its own. The socket to PostgreSQL stays
 // here, because a thread that is inside WebAssembly has no event loop.
+
 import { connect, type Socket } from 'node:net';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import { compiledFile } from '../../lib/compiled-file.ts';
@@ -7,14 +8,9 @@ import type { Address } from '../../postgres/admin/database.ts';
 import { hideChannelBinding } from '../../postgres/wire/channel-binding.ts';
 import { connectSecure, endpointOf } from '../../postgres/wire/connect.ts';
 import { Pieces } from '../../postgres/wire/pieces.ts';
+import { maxDumpMemoryMb } from '../../settings/limits/exports.ts';
 import { DumpError, type DumpRun } from './pg-dump.ts';
 import { distance, ringBytes, slot, slots, type WorkerInput, type WorkerMessage } from './wasm-channel.ts';
-
-/**
- * pg_dump keeps all definitions in memory until it has written the last one, and 100 MB of a function's text take 1 MB in
- * PostgreSQL: a small project could take all the memory of the machine.
- */
-const usualMemoryMb = 1024;
 
 /**
  * The dump as it comes. Ends its thread and its connection however it ends. The memory of a piece is reused as soon as the next one
@@ -25,7 +21,7 @@ export async function* dumpByWasm({
   args,
   env,
   signal,
-  maxMemoryMb = usualMemoryMb,
+  maxMemoryMb = maxDumpMemoryMb,
 }: DumpRun): AsyncGenerator<Uint8Array> {
   const control = new Int32Array(new SharedArrayBuffer(slots * Int32Array.BYTES_PER_ELEMENT));
   const { port1: spent, port2: forWorker } = new MessageChannel();

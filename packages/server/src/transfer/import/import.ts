@@ -1,5 +1,6 @@
 // Imports: how many run at once, their sources, and their limits. Each fills a new project, which no request can use before
 // the import is done, and which is dropped if the import fails (jobs/jobs.ts).
+
 import path from 'node:path';
 import type { CreateProject, CreateUpload, Job, Project, Upload } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
@@ -17,9 +18,16 @@ import { measure } from '../../quotas/sizes.ts';
 import { databaseOf } from '../../servers/databases/provision.ts';
 import type { DiskWatch } from '../../servers/embedded/disk.ts';
 import type { Fleet } from '../../servers/fleet.ts';
+import {
+  dumpFileFactor,
+  extraDumpBytes,
+  importLimits,
+  unpackedDumpFactor,
+} from '../../settings/limits/imports.ts';
+import { defaultLimitMb } from '../../settings/limits/projects.ts';
 import { openArrivals } from '../receive/arrivals.ts';
 import { checkFirstBytes } from '../receive/first-bytes.ts';
-import { atPace, type Pace, uploadPace } from '../receive/pace.ts';
+import { atPace, type Pace } from '../receive/pace.ts';
 import { dumpRemote, readRemote } from '../receive/remote.ts';
 import { fillSpool, prepareSpoolFolder, type Spool } from '../receive/spool.ts';
 import { openUploads, type Taken, type Uploads } from '../receive/uploads.ts';
@@ -84,29 +92,12 @@ type Limits = {
   stallMs: number;
   maxMs: number;
 };
-const defaultLimits: Limits = {
-  running: { all: 3, kept: 1, waiting: 60 },
-  inAll: { all: 24, perAccount: 6, kept: 4 },
-  arrivingPerAccount: 3,
-  pace: uploadPace,
-  keptPerAccount: 4,
-  keepMs: 24 * 60 * 60_000,
-  statementMs: 10 * 60_000,
-  stallMs: 15 * 60_000,
-  maxMs: 6 * 60 * 60_000,
-};
 const mb = 1024 * 1024;
-const defaultLimitMb = 512;
-/** The ratio of a dump's file to limit_mb: as text, data can be larger than in PostgreSQL. */
-const spoolFactor = 4;
-/** The ratio of a dump's unpacked data to limit_mb: PostgreSQL compresses long values itself. */
-const unpackedFactor = 16;
 /**
  * A dump of our own was within limit_mb in its project, however large it is as text: long values are compressed there, and a NULL
  * takes a bit. limit_mb itself still holds.
  */
 export const ownUnpackedBytes = Number.POSITIVE_INFINITY;
-const extraBytes = 64 * mb;
 
 /** For data that does not fit into limit_mb. The hints for a full project do not help: this one is dropped. */
 const hints = {
@@ -128,7 +119,7 @@ type Source = (run: WatchedRun) => Promise<Spool>;
 
 export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {} }: ImportOptions): Imports {
   const { running, inAll, arrivingPerAccount, pace, statementMs, stallMs, maxMs, keptPerAccount, keepMs } = {
-    ...defaultLimits,
+    ...importLimits,
     ...limits,
   };
   const { control, servers, jobs, headroom, disk } = deps;
@@ -148,7 +139,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
   uploads.sweep().catch(deps.onError);
   let isPrepared = false;
 
-  const maxSpoolBytes = (limitMb: number) => spoolFactor * limitMb * mb + extraBytes;
+  const maxSpoolBytes = (limitMb: number) => dumpFileFactor * limitMb * mb + extraDumpBytes;
   const spoolOptions = (limitMb: number) => {
     if (!isPrepared) prepareSpoolFolder(folder);
     isPrepared = true;
@@ -254,7 +245,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     const { project, apiKey } = created;
     const maxUnpackedBytes = isBranch
       ? ownUnpackedBytes
-      : unpackedFactor * project.limit_mb * mb + extraBytes;
+      : unpackedDumpFactor * project.limit_mb * mb + extraDumpBytes;
     try {
       const job = await jobs.start({ id, kind, accountId, projectId: project.id }, async (run) => {
         try {

@@ -1,7 +1,13 @@
 // pg_dump's custom format: the header and the table of contents. The offsets in it are not used: data blocks follow each
 // other whether pg_dump knew their offsets or not, so a hostile offset has no effect (blocks.ts).
+import {
+  maxContentsBytes,
+  maxDumpObjects,
+  maxEntryDependencies,
+  maxEntryTextBytes,
+} from '../../settings/limits/imports.ts';
 import { BrokenDump, endsTooEarly } from './broken-dump.ts';
-import { maxObjects, tooManyEntries } from './contents.ts';
+import { tooManyEntries } from './contents.ts';
 import { Cursor, NeedsMore } from './cursor.ts';
 import type { DumpFile } from './dump-file.ts';
 
@@ -30,11 +36,6 @@ export type ArchiveEntry = Readonly<{
 
 export const magic = 'PGDMP';
 
-/** How many dependencies an entry may have. They are read in one go, and all requests wait meanwhile. */
-const maxDependencies = 100_000;
-export const maxTextBytes = 16 * 1024 * 1024;
-/** All texts are in memory at once. */
-const maxTocBytes = 128 * 1024 * 1024;
 const windowBytes = 1024 * 1024;
 
 export async function readArchive(file: DumpFile): Promise<Archive> {
@@ -66,17 +67,17 @@ class Reading {
   async take<T>(read: (cursor: Cursor) => T): Promise<T> {
     for (let size = windowBytes; ; size *= 2) {
       const start = this.at - this.windowAt;
-      const cursor = new Cursor(this.window.subarray(start), maxTextBytes);
+      const cursor = new Cursor(this.window.subarray(start), maxEntryTextBytes);
       try {
         const value = read(cursor);
         this.at += cursor.at;
-        if (this.at > maxTocBytes)
+        if (this.at > maxContentsBytes)
           throw new BrokenDump('the table of contents of the dump is larger than 128 MB');
         return value;
       } catch (error) {
         if (!(error instanceof NeedsMore)) throw error;
         if (this.windowAt + this.window.length >= this.file.size) throw endsTooEarly();
-        if (size > 8 * maxTextBytes) throw new BrokenDump('an entry of the dump is too long');
+        if (size > 8 * maxEntryTextBytes) throw new BrokenDump('an entry of the dump is too long');
         this.window = await this.file.read(this.at, size);
         this.windowAt = this.at;
       }
@@ -113,7 +114,7 @@ export function readHead(cursor: Cursor): ArchiveHead {
   for (let field = 0; field < 3; field++) cursor.text();
   const count = cursor.int();
   if (count < 0) throw new BrokenDump('the number of entries is not valid');
-  if (count > maxObjects) throw tooManyEntries(count);
+  if (count > maxDumpObjects) throw tooManyEntries(count);
   return { minor, offsetBytes, isCompressed, count };
 }
 
@@ -145,7 +146,7 @@ export function readEntry(cursor: Cursor, { minor, offsetBytes }: ArchiveHead): 
   const owner = cursor.text();
   cursor.text(); // WITH OIDS
   for (let count = 0; cursor.text() !== null; count++)
-    if (count > maxDependencies) throw new BrokenDump('an entry of the dump has too many dependencies');
+    if (count > maxEntryDependencies) throw new BrokenDump('an entry of the dump has too many dependencies');
   const state = cursor.byte();
   cursor.skip(offsetBytes);
   if (state < 1 || state > 3) throw new BrokenDump('an entry of the dump is not valid');

@@ -1,11 +1,7 @@
 // How much a dump may contain besides rows. PostgreSQL needs milliseconds for each object, so a small file with millions of them would
 // keep an import busy for hours. Such a dump is refused while it is read, before any of it runs.
+import { maxDumpObjects, maxDumpStatements } from '../../settings/limits/imports.ts';
 import { BrokenDump } from './broken-dump.ts';
-
-/** A project can have 100,000 tables and indexes; a few entries belong to each. */
-export const maxObjects = 500_000;
-/** Besides those that insert rows. pg_dump writes a few for each object: its owner, its grants, its comment. */
-const maxStatements = 10 * maxObjects;
 
 /** Called with each statement; throws when there are too many. */
 export type CountContents = (statement: string) => void;
@@ -14,8 +10,8 @@ export function countContents(): CountContents {
   let [objects, statements] = [0, 0];
   return (statement) => {
     if (isRow.test(statement)) return;
-    if (isObject.test(statement) && ++objects > maxObjects) throw tooMany(maxObjects, 'objects');
-    if (++statements > maxStatements) throw tooMany(maxStatements, 'statements');
+    if (isObject.test(statement) && ++objects > maxDumpObjects) throw tooMany(maxDumpObjects, 'objects');
+    if (++statements > maxDumpStatements) throw tooMany(maxDumpStatements, 'statements');
   };
 }
 
@@ -24,7 +20,7 @@ export const countNothing: CountContents = () => {};
 
 /** `count`: as the header of the dump says. */
 export function tooManyEntries(count: number): BrokenDump {
-  return new BrokenDump(`the dump has ${count} entries; at most ${maxObjects} can be imported`, hint);
+  return new BrokenDump(`the dump has ${count} entries; at most ${maxDumpObjects} can be imported`, hint);
 }
 
 function tooMany(most: number, what: string): BrokenDump {

@@ -1,9 +1,8 @@
 // Rows of COPY in its text format, up to the line \. that ends them: in a script behind the COPY, and in an archive at the
 // end of a table's data. A value is never such a line: COPY writes its backslash twice.
+import { maxDumpRowBytes } from '../../settings/limits/imports.ts';
 import { BrokenDump, endsTooEarly } from './broken-dump.ts';
 
-/** Larger ones would be held in memory by PostgreSQL as a whole. */
-const maxRowBytes = 256 * 1024 * 1024;
 const endMark = Buffer.from('\n\\.');
 /** With \r\n behind it. */
 const endBytes = 5;
@@ -25,7 +24,7 @@ export async function* untilEnd(
     if (end > 0) skipped = 0;
     const lastBreak = piece.lastIndexOf(10);
     sinceBreak = lastBreak === -1 ? sinceBreak + piece.length : piece.length - lastBreak;
-    if (sinceBreak > maxRowBytes) throw new BrokenDump('a row is larger than 256 MB');
+    if (sinceBreak > maxDumpRowBytes) throw new BrokenDump('a row is larger than 256 MB');
     return piece;
   };
   let isOver = false;

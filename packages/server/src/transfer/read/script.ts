@@ -1,7 +1,9 @@
 // A plain dump: SQL as psql reads it, one statement at a time, with the rows of COPY … FROM stdin apart. Rows are never
 // taken for statements, even if their COPY fails.
+
 import { isUtf8 } from 'node:buffer';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { maxDumpStatementBytes } from '../../settings/limits/imports.ts';
 import { beginningBytes, checkScriptBeginning } from './beginning.ts';
 import { BrokenDump, endsTooEarly } from './broken-dump.ts';
 import type { DumpFile } from './dump-file.ts';
@@ -38,7 +40,6 @@ export type ScriptItem = Readonly<{
 }>;
 
 const usualBytes = 256 * 1024;
-const maxStatementBytes = 64 * 1024 * 1024;
 const maxStepBytes = 2 * 1024 * 1024;
 /** Statements that are read in one go. A window has 100,000 of a hostile script, and all requests would wait for them. */
 const statementsAtOnce = 1_000;
@@ -152,7 +153,7 @@ class Input {
 
   /** By large steps, so that a long statement is not copied for each piece, but none that holds up other requests. */
   async grow(): Promise<void> {
-    if (this.bytes.length > maxStatementBytes)
+    if (this.bytes.length > maxDumpStatementBytes)
       throw new BrokenDump(
         'a statement is longer than 64 MB',
         'Dump without --inserts and --rows-per-insert.',

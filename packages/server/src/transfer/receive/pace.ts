@@ -4,9 +4,6 @@ import { errors } from '../../errors/errors.ts';
 
 export type Pace = Readonly<{ windowMs: number; minBytes: number }>;
 
-/** A line with 140 kbit/s is fast enough. */
-export const uploadPace: Pace = { windowMs: 60_000, minBytes: 1024 * 1024 };
-
 /**
  * The pieces of `body`, or an error if they come too slowly. Only the time that is spent waiting for the client counts: not the
  * time in which the service writes. `signal` ends it with its reason. A body that is left early stays open, because the response

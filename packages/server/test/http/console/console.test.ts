@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ensureAccount } from '../../../src/access/accounts/first-account.ts';
 import { createLink } from '../../../src/access/people/links.ts';
-import {
-  confirmedMs,
-  forgetEndedSessions,
-  idleMs,
-  longestMs,
-  maxSessions,
-} from '../../../src/access/people/sessions.ts';
+import { forgetEndedSessions } from '../../../src/access/people/sessions.ts';
 import { sql } from '../../../src/postgres/sql.ts';
+import {
+  sessionConfirmedMs,
+  sessionIdleMs,
+  sessionMaxMs,
+  sessionsPerKey,
+} from '../../../src/settings/limits/console-sessions.ts';
 import { listening, openPage, outcome, Page } from '../../support/console-page.ts';
 import { openSecondProcess, type TestService, useTestService } from '../../support/helpers.ts';
 
@@ -56,7 +56,7 @@ describe('a session', () => {
       project: null,
       scopes: null,
     });
-    expect(Math.abs(Date.parse(body.expires_at) - now() - longestMs)).toBeLessThan(60_000);
+    expect(Math.abs(Date.parse(body.expires_at) - now() - sessionMaxMs)).toBeLessThan(60_000);
     expect(headers['set-cookie']).toEqual([
       expect.stringMatching(
         new RegExp(
@@ -170,14 +170,14 @@ describe('a session ends', () => {
   it('after two hours without a request, and after twelve hours anyway', async () => {
     const page = await openPage(rowhouse);
     const status = async () => (await page.call('GET', '/console/session')).status;
-    const stepMs = idleMs - 5 * 60_000;
-    for (laterMs = 0; laterMs < longestMs; laterMs += stepMs)
+    const stepMs = sessionIdleMs - 5 * 60_000;
+    for (laterMs = 0; laterMs < sessionMaxMs; laterMs += stepMs)
       expect([laterMs, await status()]).toEqual([laterMs, 200]);
-    laterMs = longestMs + 1_000;
+    laterMs = sessionMaxMs + 1_000;
     expect(await status()).toBe(401);
     laterMs = 0;
     const idle = await openPage(rowhouse);
-    laterMs = idleMs + 1_000;
+    laterMs = sessionIdleMs + 1_000;
     expect(outcome(await idle.call('GET', '/projects'))).toEqual(ended);
     laterMs = 0;
   });
@@ -185,8 +185,8 @@ describe('a session ends', () => {
   it('also if the page asked all the time whether it is still open', async () => {
     const page = await openPage(rowhouse);
     const status = async () => (await page.call('GET', '/console/session/state')).status;
-    for (laterMs = 0; laterMs < idleMs; laterMs += idleMs / 4) expect(await status()).toBe(200);
-    laterMs = idleMs + 1_000;
+    for (laterMs = 0; laterMs < sessionIdleMs; laterMs += sessionIdleMs / 4) expect(await status()).toBe(200);
+    laterMs = sessionIdleMs + 1_000;
     expect(await status()).toBe(401);
     laterMs = 0;
   });
@@ -241,10 +241,10 @@ describe('a session ends', () => {
   it('when its key has opened many others since', async () => {
     const { key } = await rowhouse.project('Many');
     const first = await openPage(rowhouse, key);
-    for (let n = 0; n < maxSessions; n++) await openPage(rowhouse, key);
+    for (let n = 0; n < sessionsPerKey; n++) await openPage(rowhouse, key);
     expect(outcome(await first.call('GET', '/projects'))).toEqual(ended);
     const last = await openPage(rowhouse, key);
-    expect((await last.call('GET', '/console/sessions')).body.sessions).toHaveLength(maxSessions);
+    expect((await last.call('GET', '/console/sessions')).body.sessions).toHaveLength(sessionsPerKey);
   });
 });
 
@@ -254,7 +254,7 @@ describe('keys and connection strings', () => {
     const [page, ofKey] = [await openPage(rowhouse), await openPage(rowhouse, key)];
     const connection = () => page.call('GET', `/projects/${slug}/connection`);
     expect((await connection()).body.connection.password).toBeTruthy();
-    laterMs = confirmedMs + 1_000;
+    laterMs = sessionConfirmedMs + 1_000;
     const body = { name: 'x', scopes: ['query'] };
     const asked = [
       await connection(),
@@ -296,7 +296,7 @@ describe('keys and connection strings', () => {
         headers: { 'idempotency-key': 'issue' },
       });
     expect((await issue()).status).toBe(201);
-    laterMs = confirmedMs + 1_000;
+    laterMs = sessionConfirmedMs + 1_000;
     expect(outcome(await issue())).toEqual([403, 'confirmation_required']);
     laterMs = 0;
   });
@@ -396,7 +396,7 @@ it('the background work removes sessions and links that have ended', async () =>
   const { control } = rowhouse.service.deps;
   await createLink({ control, now }, 'default');
   await openPage(rowhouse);
-  laterMs = longestMs + 1_000;
+  laterMs = sessionMaxMs + 1_000;
   await forgetEndedSessions({ control, now });
   laterMs = 0;
   const [left] = await control.query(

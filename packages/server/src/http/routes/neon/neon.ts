@@ -1,5 +1,6 @@
 // SQL over HTTP in the protocol of Neon's driver (@neondatabase/serverless, which Drizzle, Kysely and Prisma can use).
 // It runs statements like /query and /batch; only authentication and the shape of responses and errors differ.
+
 import type { IncomingHttpHeaders } from 'node:http';
 import { NeonResponse, RunNeon } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
@@ -11,13 +12,14 @@ import type { Reader } from '../../../query/exchange/reader.ts';
 import { type NeonMode, neonForms } from '../../../query/neon.ts';
 import { runQuery } from '../../../query/run.ts';
 import type { ProjectLogin } from '../../../servers/databases/provision.ts';
+import { queryBodyBytes } from '../../../settings/limits/requests.ts';
 import type { Deps } from '../../deps.ts';
 import { callerOf } from '../../request/caller.ts';
 import { acceptIdempotencyKeys } from '../../request/idempotency.ts';
 import { takeJson } from '../../request/json-body.ts';
 import { errorResponder } from '../../response/error-response.ts';
 import { readerOf, respond } from '../../response/response-reader.ts';
-import { maxBodyBytes, mustBeReadOnly, readTimeout } from '../query.ts';
+import { mustBeReadOnly, readTimeout } from '../query.ts';
 import { identifyByConnection } from './connection-string.ts';
 import { neonVoice } from './neon-errors.ts';
 
@@ -35,7 +37,7 @@ export function neonRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: RunNeon }>(
     '/sql',
     {
-      bodyLimit: maxBodyBytes,
+      bodyLimit: queryBodyBytes,
       config: { numbers: 'values', notesChanges: true },
       schema: {
         tags: ['query'],
