@@ -19,7 +19,7 @@ import type { NotBackedUp } from './backups/problem.ts';
 import type { RestoreDeps } from './backups/restore/deps.ts';
 import { openRestores } from './backups/restore/restores.ts';
 import type { BranchDeps } from './branches/deps.ts';
-import { openInTurn, waitForTurn } from './branches/server-turns.ts';
+import { openServerTurns, waitForTurn } from './branches/server-turns.ts';
 import { swap } from './branches/swap.ts';
 import { followChanges } from './control/change-feed.ts';
 import { openControl } from './control/control.ts';
@@ -237,7 +237,7 @@ export async function openService(options: Options): Promise<Service> {
     limits,
     now,
     onError,
-    inTurn: openInTurn(control),
+    inTurn: openServerTurns(control),
     ensureCurrent: upgrades.ensure,
     forget: (projectId) => {
       logins.forget(projectId);

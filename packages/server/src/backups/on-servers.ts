@@ -66,14 +66,14 @@ export function takeOn(
   kind: 'full' | 'incremental',
   run: Run,
 ): Promise<TakenBackup[]> {
-  return inTurn(chosen, run, async (backups, own) => ({
+  return oneAfterOther(chosen, run, async (backups, own) => ({
     server: backups.server.name,
     backup: await backups.take(kind, own),
   }));
 }
 
 export async function verifyOn(chosen: readonly Verifiable[], run: Run): Promise<Verified> {
-  const found = await inTurn(chosen, run, async (one, own) => {
+  const found = await oneAfterOther(chosen, run, async (one, own) => {
     const { problems, ...verified } = await one.verify(own);
     const of = chosen.length > 1 ? `${one.name}: ` : '';
     return { ...verified, problems: problems.map((problem) => `${of}${problem}`) };
@@ -88,7 +88,7 @@ export async function verifyOn(chosen: readonly Verifiable[], run: Run): Promise
 }
 
 export async function pruneOn(chosen: readonly Backups[], run: Run): Promise<Pruned> {
-  const found = await inTurn(chosen, run, (backups, { signal }) => backups.prune(signal));
+  const found = await oneAfterOther(chosen, run, (backups, { signal }) => backups.prune(signal));
   const sum = (name: 'segments' | 'unfinished') => found.reduce((total, one) => total + one[name], 0);
   return {
     segments: sum('segments'),
@@ -98,7 +98,7 @@ export async function pruneOn(chosen: readonly Backups[], run: Run): Promise<Pru
 }
 
 /** Rejects with the first failure, when all had their turn. */
-async function inTurn<One, T>(
+async function oneAfterOther<One, T>(
   chosen: readonly One[],
   { signal, progress }: Run,
   act: (one: One, run: Run) => Promise<T>,

@@ -7,7 +7,7 @@ import type { DiskWatch } from '../servers/embedded/disk.ts';
 import type { Server, Servers } from '../servers/server.ts';
 import type { Exports } from '../transfer/export/export.ts';
 import type { BranchOrigin, Imports } from '../transfer/import/import.ts';
-import type { InTurn } from './server-turns.ts';
+import type { ServerTurns } from './server-turns.ts';
 
 /** A job fills it. */
 export type FilledBranch = Readonly<{ project: Project; apiKey: string; job: Job }>;
@@ -18,7 +18,7 @@ export type BranchDeps = Readonly<{
   /** The disk of a server. */
   diskOf: (serverId: number) => DiskWatch;
   gate: Gate;
-  inTurn: InTurn;
+  inTurn: ServerTurns;
   /** Before a copy: an upgrade meanwhile would be in the row of the source, and not in the copy. */
   ensureCurrent: (projectId: string) => Promise<void>;
   /** Forgets what this process knows of the contents of a project's database. */

@@ -2,50 +2,43 @@
 // all projects of the server notice.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Control } from '../control/control.ts';
+import { ifFree, type Mutex, openMutex } from '../control/mutex.ts';
 import { errors, RowhouseError } from '../errors/errors.ts';
-import { slotsOnServers } from '../lib/account-slots.ts';
-import type { Queryable } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { databaseOf } from '../servers/databases/provision.ts';
 import type { Server } from '../servers/server.ts';
 
 /** Each server has its own turns. `account`: whose branch it is. null: work of the service. */
-export type InTurn = <T>(server: Server, account: string | null, act: () => Promise<T>) => Promise<T>;
+export type ServerTurns = <T>(server: Server, account: string | null, act: () => Promise<T>) => Promise<T>;
 
-/** In this process, by turns of accounts. Only the first one waits for other processes. */
-const limits = { all: 1, waiting: 24, waitingPerAccount: 8 };
+const limits = { waiting: 24, waitingPerAccount: 8 };
 const maxWaitMs = 20_000;
 const lookMs = 50;
 
-export function openInTurn(control: Control): InTurn {
-  const slotsOn = slotsOnServers('operations on branches', limits);
-
-  const underLock = <T>(server: Server, act: () => Promise<T>, until: number): Promise<T> =>
-    control.session(async (session) => {
-      while (!(await tryLock(session, server))) {
-        if (performance.now() > until) throw busy();
-        await sleep(lookMs);
-      }
-      return act();
-    });
+export function openServerTurns(control: Control): ServerTurns {
+  const mutexes = new Map<number, Mutex>();
+  const mutexOf = (server: Server): Mutex => {
+    const what = 'operations on branches';
+    const mutex =
+      mutexes.get(server.id) ?? openMutex(control, { what, lock: lockOf(server), limits, lookMs });
+    mutexes.set(server.id, mutex);
+    return mutex;
+  };
 
   return async (server, account, act) => {
-    const until = performance.now() + maxWaitMs;
     const late = new AbortController();
     const timer = setTimeout(() => late.abort(busy()), maxWaitMs);
     const begin = () => {
       clearTimeout(timer);
-      return underLock(server, act, until);
+      return act();
     };
-    return slotsOn(server.id)
-      .take(account, begin, late.signal)
-      .finally(() => clearTimeout(timer));
+    return mutexOf(server)({ account, signal: late.signal }, begin).finally(() => clearTimeout(timer));
   };
 }
 
 /** For a job: a caller does not wait for long, but a job can. Others pause projects for up to some minutes, one after the other. */
 export async function waitForTurn(
-  inTurn: InTurn,
+  inTurn: ServerTurns,
   { server, account }: { server: Server; account: string | null },
   signal: AbortSignal,
   act: () => Promise<void>,
@@ -68,13 +61,11 @@ export async function waitForTurn(
 const [jobWaitMs, jobLookMs] = [10 * 60_000, 1_000];
 
 /** Runs `act` only if no operation is under way. */
-export function ifNoneRuns(
+export async function ifNoneRuns(
   { control, server }: { control: Control; server: Server },
   act: () => Promise<void>,
 ): Promise<void> {
-  return control.session(async (session) => {
-    if (await tryLock(session, server)) await act();
-  });
+  await ifFree(control, lockOf(server), act);
 }
 
 /** Called in turn, so that no move can begin to close them. One that began before may have changed their server. */
@@ -101,11 +92,5 @@ export async function requireHere(
     );
 }
 
-async function tryLock(session: Queryable, server: Server): Promise<boolean> {
-  const [lock] = await session.query<{ mine: boolean }>(
-    sql`select pg_try_advisory_lock(hashtext('rowhouse branches'), ${server.id}::int) as mine`,
-  );
-  return lock?.mine ?? false;
-}
-
+const lockOf = (server: Server) => sql`hashtext('rowhouse branches'), ${server.id}::int`;
 const busy = () => errors.overloaded('Other branches are being created, reset or promoted.', 5);

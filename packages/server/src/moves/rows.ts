@@ -1,6 +1,7 @@
 // The rows of moves in the control database, and the lock that tells whether a process works on one.
 import { recordChange } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
+import { ifFree } from '../control/mutex.ts';
 import { errors } from '../errors/errors.ts';
 import { isState, type Queryable } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -142,10 +143,5 @@ export function withMoveLock<T>(
   projectId: string,
   act: (lost: AbortSignal) => Promise<T>,
 ): Promise<T | null> {
-  return control.session(async (session, lost) => {
-    const [lock] = await session.query<{ mine: boolean }>(
-      sql`select pg_try_advisory_lock(hashtext('rowhouse move'), hashtext(${projectId})) as mine`,
-    );
-    return lock?.mine ? act(lost) : null;
-  });
+  return ifFree(control, sql`hashtext('rowhouse move'), hashtext(${projectId})`, act);
 }

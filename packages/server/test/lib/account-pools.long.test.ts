@@ -3,8 +3,8 @@
 
 import type { JobKind } from '@rowhouse/api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inTurn } from '../../src/backups/restore/restore-turns.ts';
-import { openInTurn } from '../../src/branches/server-turns.ts';
+import { restoreInTurn } from '../../src/backups/restore/restore-turns.ts';
+import { openServerTurns } from '../../src/branches/server-turns.ts';
 import { openDatabase } from '../../src/postgres/admin/database.ts';
 import { sql } from '../../src/postgres/sql.ts';
 import { databaseOf } from '../../src/servers/databases/provision.ts';
@@ -215,7 +215,7 @@ async function order(
 describe('what runs one at a time goes by turns of accounts', () => {
   it('branches', async () => {
     const { server, control } = deps();
-    const turns = openInTurn(control);
+    const turns = openServerTurns(control);
     const begun = await order('rowhouse branches', [server.id], ({ id }, act) => turns(server, id, act));
     expect(begun.indexOf('quiet')).toBeLessThanOrEqual(1);
     expect(begun.indexOf('quiet')).toBeGreaterThanOrEqual(0);
@@ -225,7 +225,7 @@ describe('what runs one at a time goes by turns of accounts', () => {
     const { control } = deps();
     const { signal } = new AbortController();
     const begun = await order('rowhouse restore', [], ({ id }, act) =>
-      inTurn(control, { account: id, signal }, act),
+      restoreInTurn(control, { account: id, signal }, act),
     );
     expect(begun.indexOf('quiet')).toBeLessThanOrEqual(1);
     expect(begun.indexOf('quiet')).toBeGreaterThanOrEqual(0);

@@ -20,7 +20,7 @@ import { jobPatience, markPresent, untilStored } from '../restore/mark-present.t
 import { planRestore } from '../restore/plan.ts';
 import { recoverProject } from '../restore/recover-project.ts';
 import { checkSpace, openWorkshop, removeLeft } from '../restore/restore-job.ts';
-import { inTurn, type Turn } from '../restore/restore-turns.ts';
+import { restoreInTurn, type Turn } from '../restore/restore-turns.ts';
 import { type Fingerprint, fingerprint } from './table-checksums.ts';
 
 export type Drill = {
@@ -46,7 +46,7 @@ export async function runDrill(
 ): Promise<Drill> {
   const startedAt = performance.now();
   const folder = path.join(place.dataFolder, 'restores', `drill-${newId()}`);
-  const result = await inTurn(
+  const result = await restoreInTurn(
     deps.control,
     { account: null, signal, stallMs: deps.stallMs },
     async (turn) => {

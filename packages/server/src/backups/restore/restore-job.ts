@@ -25,7 +25,7 @@ import type { Origin } from './origin.ts';
 import { type Plan, planRestore } from './plan.ts';
 import type { Recovered, Workshop } from './recover.ts';
 import { recoverLast, recoverProject } from './recover-project.ts';
-import { inTurn, type Turn } from './restore-turns.ts';
+import { restoreInTurn, type Turn } from './restore-turns.ts';
 
 type Place = {
   dataFolder: string;
@@ -63,7 +63,7 @@ export async function restore(
   let filled = null as Spool | null;
   let lastChange = null as Date | null;
   const patience = { account: source.account_id, signal: run.signal, stallMs: deps.stallMs };
-  const spool = await inTurn(deps.control, patience, async (turn) => {
+  const spool = await restoreInTurn(deps.control, patience, async (turn) => {
     const { signal, touch } = turn;
     await removeLeft(path.dirname(place.folder));
     const { repository } = origin;

@@ -20,7 +20,7 @@ import { checkVersion, findHome, findOrigin, type Origin } from './origin.ts';
 import { amountsOf, foretellSeconds, type Plan, planRestore, shareOf } from './plan.ts';
 import { databasesToKeep } from './recover-project.ts';
 import { checkSpace, removeLeft, restore, type Work } from './restore-job.ts';
-import { ifNoneRuns } from './restore-turns.ts';
+import { ifNoneRestores } from './restore-turns.ts';
 
 /** `project`: the new one with its key, or the one that is replaced. */
 export type StartedRestore = { project: Project; apiKey: string | null; job: Job; estimatedSeconds: number };
@@ -105,7 +105,7 @@ export function openRestores(deps: RestoreDeps): Restores {
     },
     branch: (parent, at, input, origin) => begin({ source: parent, target: at, into: 'new' }, input, origin),
     tidy: async () => {
-      if (folder !== null) await ifNoneRuns(control, () => removeLeft(folder));
+      if (folder !== null) await ifNoneRestores(control, () => removeLeft(folder));
     },
   };
 }

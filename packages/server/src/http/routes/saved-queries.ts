@@ -14,9 +14,10 @@ import {
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { addHistory, deleteHistory, listHistory } from '../../control/saved/history.ts';
-import { openInTurn } from '../../control/saved/project-turns.ts';
 import { changeQuery, createQuery, deleteQuery, getQuery, listQueries } from '../../control/saved/queries.ts';
+import { errors } from '../../errors/errors.ts';
 import { mayManage, requireScope, requireSql } from '../../keys/caller.ts';
+import { openSerial } from '../../lib/serial.ts';
 import type { Deps } from '../deps.ts';
 import { callerOf } from '../request/caller.ts';
 import { SlugParams } from './projects.ts';
@@ -47,7 +48,12 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
     if (!mayManage(caller)) requireScope(caller, 'query');
     return id;
   };
-  const inTurn = openInTurn();
+  /** A project that sends many at once waits for itself, and leaves the few connections to the control database to others. */
+  const inTurn = openSerial({
+    most: 50,
+    tooMany: () =>
+      errors.overloaded('Too many requests for the saved queries of the project are waiting.', 1),
+  });
 
   app.get<{ Params: Params; Querystring: ListSavedQueries }>(
     queries,
