@@ -17,7 +17,7 @@ const ranks = [
   // The wire, pools, the service's own connections, replication. The only room that imports a driver.
   [
     ['postgres/sql', 'postgres/sqlstate'],
-    ['postgres/wire'],
+    ['postgres/wire', 'postgres/stored-rate-limits'],
     ['postgres/pool', 'postgres/admin'],
     ['postgres/replication'],
   ],

@@ -1,5 +1,6 @@
 // The limits on clients that have not logged in yet. A stranger can open as many connections as a network allows, and each
 // login that has begun occupies a process of PostgreSQL, so both are bounded in total and for each address.
+import { openBuckets } from '../lib/rate-limits.ts';
 
 export type Limit = Readonly<{ total: number; perAddress: number }>;
 /** `penaltyMs`: for so long, the address counts as if it were still inside. Others do not wait for that. */
@@ -80,26 +81,20 @@ export function openQueue(limit: Limit): { enter(address: string, ended: AbortSi
   };
 }
 
-export const rateMs = 1_000;
-
 /** So many in each second. */
 export function openRate({ total, perAddress }: Limit): { take(address: string): boolean } {
-  let second = 0;
-  let all = 0;
-  const byAddress = new Map<string, number>();
+  const now = () => performance.now();
+  const inAll = openBuckets({ now, most: 1 });
+  const byAddress = openBuckets({ now, most: maxAddresses });
+  const [all, each] = [perSecond(total), perSecond(perAddress)];
   return {
     take: (address) => {
-      const now = Math.floor(performance.now() / rateMs);
-      if (now !== second) {
-        second = now;
-        all = 0;
-        byAddress.clear();
-      }
-      const here = byAddress.get(address) ?? 0;
-      if (all >= total || here >= perAddress) return false;
-      all++;
-      byAddress.set(address, here + 1);
-      return true;
+      if (byAddress.take(address, each) > 0) return false;
+      const isAdmitted = inAll.take('', all) === 0;
+      if (!isAdmitted) byAddress.refund(address, each);
+      return isAdmitted;
     },
   };
 }
+const maxAddresses = 10_000;
+const perSecond = (burst: number) => ({ burst, refillMs: 1000 / burst });

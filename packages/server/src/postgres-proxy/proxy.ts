@@ -13,7 +13,7 @@ import { openCancelRequests } from './cancel.ts';
 import { limitKey } from './client-address.ts';
 import { type Counts, newCounts, type Refusal } from './counts.ts';
 import type { EndReason } from './farewell.ts';
-import { openCounter, openQueue, openRate, rateMs } from './limits.ts';
+import { openCounter, openQueue, openRate } from './limits.ts';
 import { type LiveConnection, logIn } from './log-in.ts';
 import { Disconnected, type Negotiated, negotiate, TlsFailure } from './negotiate.ts';
 import { errorResponse, ProxyError } from './proxy-error.ts';
@@ -54,6 +54,8 @@ export type ProxyOptions = {
 /** Log lines about refusals in each second, so that a flood does not replace everything else in the log. */
 const loggedRefusals = { total: 10, perAddress: 3 };
 const endWithinMs = 3_000;
+/** How often a client that waits for its TLS handshake is looked at. */
+const handshakeLookMs = 250;
 /** How often a project that is held is looked at. */
 const heldMs = 50;
 
@@ -105,7 +107,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     try {
       if (!leave) throw tooMany('too many connections from this address are waiting to log in', 'half_open');
       const context = async () => {
-        while (!handshakes.take(limitKey(client)) && !raw.destroyed) await sleep(rateMs / 4);
+        while (!handshakes.take(limitKey(client)) && !raw.destroyed) await sleep(handshakeLookMs);
         return options.context();
       };
       const negotiated = await negotiate(raw, context, (secure) => {

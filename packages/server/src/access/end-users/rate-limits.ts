@@ -3,33 +3,38 @@
 // exceed a limit.
 import { createHash } from 'node:crypto';
 import { isIP } from 'node:net';
-
-/** A token bucket: `burst` attempts at once, and one more every `everyS` seconds. */
-type Rule = Readonly<{ burst: number; everyS: number }>;
+import type { Rate } from '../../lib/rate-limits.ts';
+import { sql } from '../../postgres/sql.ts';
+import {
+  refundStored,
+  type StoredBucket,
+  storedWait,
+  takeStored,
+} from '../../postgres/stored-rate-limits.ts';
 
 /** The names are part of the stored ids (see `attemptId`): renaming one resets its counts. */
 const rules = {
   /** Wrong passwords for one e-mail, whether or not the user exists. The right password clears it. */
-  account: { burst: 10, everyS: 60 },
+  account: { burst: 10, refillMs: 60_000 },
   /** The slow limit once `account` is used up. However many clients guess, these two are all they get together. */
-  late: { burst: 1, everyS: 30 },
+  late: { burst: 1, refillMs: 30_000 },
   /** A share of `late` for one e-mail from one network, so that a few networks cannot use up all of it. */
-  stranger: { burst: 3, everyS: 600 },
+  stranger: { burst: 3, refillMs: 600_000 },
   /** Wrong passwords for one e-mail from a known network of its user. */
-  place: { burst: 10, everyS: 60 },
+  place: { burst: 10, refillMs: 60_000 },
   /** Wrong values of current_password in one session. */
-  session: { burst: 10, everyS: 60 },
+  session: { burst: 10, refillMs: 60_000 },
   /** Wrong passwords from one network, if the end user's address is known. */
-  address: { burst: 30, everyS: 10 },
+  address: { burst: 30, refillMs: 10_000 },
   /**
    * Sign-ups, new e-mails and codes from one network with publishable keys: each reveals whether an e-mail is taken.
    */
-  newcomer: { burst: 30, everyS: 60 },
+  newcomer: { burst: 30, refillMs: 60_000 },
   /** Codes for one e-mail. */
-  code: { burst: 5, everyS: 300 },
+  code: { burst: 5, refillMs: 300_000 },
   /** Notices to one e-mail that it is no longer in use. Anyone can sign up with an e-mail that is not theirs. */
-  notice: { burst: 3, everyS: 3_600 },
-} satisfies Record<string, Rule>;
+  notice: { burst: 3, refillMs: 3_600_000 },
+} satisfies Record<string, Rate>;
 
 export type Limit = keyof typeof rules;
 
@@ -71,27 +76,21 @@ export function networkOf(given: string): string {
  * null counts nothing and returns no row.
  */
 export function count(limit: Limit, id: string, condition = 'true'): string {
-  const { burst, everyS } = rules[limit];
-  return `
-    insert into auth.attempts as kept (id, used_until)
-    select ${id}::bytea, now() + interval '${everyS} s' where ${id}::bytea is not null and ${condition}
-    on conflict (id) do update set used_until = greatest(kept.used_until, now()) + interval '${everyS} s'
-    where kept.used_until <= now() + interval '${everyS * (burst - 1)} s'
-    returning 1`;
+  return takeStored(bucketOf(limit, id), sql.script(condition)).text;
 }
 
 /** Seconds until the next attempt is allowed; null if nothing was counted yet. */
 export function waitFor(limit: Limit, id: string): string {
-  const { burst, everyS } = rules[limit];
-  return `(
-    select greatest(1, ceil(extract(epoch from used_until - now()) - ${everyS * (burst - 1)}))::int
-    from auth.attempts where id = ${id}::bytea)`;
+  return storedWait(bucketOf(limit, id)).text;
 }
 
 /** Refunds one attempt: its password was right. */
 export function refund(limit: Limit, id: string): string {
-  return `
-    update auth.attempts set used_until = used_until - interval '${rules[limit].everyS} s' where id = ${id}::bytea`;
+  return refundStored(bucketOf(limit, id)).text;
+}
+
+function bucketOf(limit: Limit, id: string): StoredBucket {
+  return { table: sql`auth.attempts`, id: sql.script(id), rate: rules[limit] };
 }
 
 /**

@@ -5,10 +5,12 @@
 import { createHash } from 'node:crypto';
 import type { Control } from '../../control/control.ts';
 import { errors } from '../../errors/errors.ts';
+import type { Rate } from '../../lib/rate-limits.ts';
 import { sql } from '../../postgres/sql.ts';
+import { refundStored, type StoredBucket, takeStored } from '../../postgres/stored-rate-limits.ts';
 import { knownNetworkDays } from '../../settings/limits/people.ts';
 
-type Bucket = { id: Buffer; burst: number; refillMs: number };
+type Bucket = Rate & { id: Buffer };
 
 /** Attempts to guess a password. Throws if there were too many. `forgive` is to be called if the attempt succeeds. */
 export async function countAttempt(control: Control, emailKey: string, network: string): Promise<Attempt> {
@@ -28,8 +30,6 @@ export async function countFactor(control: Control, personId: string, network: s
 
 type Attempt = { forgive(): Promise<void> };
 
-type Rule = Omit<Bucket, 'id'>;
-
 /**
  * Attempts from a known network have a limit of their own, which a stranger cannot use up. `near`: from one network. `all`: from
  * all unknown networks together.
@@ -38,7 +38,7 @@ async function countGuess(
   control: Control,
   about: string,
   network: string,
-  rules: { near: Rule; all: Rule },
+  rules: { near: Rate; all: Rate },
 ): Promise<Attempt> {
   const isKnown = await isKnownNetwork(control, about, network);
   const near = { id: idOf([isKnown ? 'known' : 'near', about, network]), ...rules.near };
@@ -110,22 +110,17 @@ async function take(
 }
 
 /** False: the bucket is empty. */
-async function isTaken(control: Control, { id, burst, refillMs }: Bucket): Promise<boolean> {
-  const [refill, all] = [refillMs, burst * refillMs].map(
-    (ms) => sql`${ms}::float8 * interval '1 millisecond'`,
-  );
-  const taken = await control.query(sql`
-    insert into sign_in_attempts as known (id, used_until) values (${id}, now() + ${refill})
-    on conflict (id) do update set used_until = greatest(known.used_until, now()) + ${refill}
-    where greatest(known.used_until, now()) + ${refill} <= now() + ${all}
-    returning 1`);
+async function isTaken(control: Control, bucket: Bucket): Promise<boolean> {
+  const taken = await control.query(takeStored(stored(bucket)));
   return taken.length > 0;
 }
 
-async function refund(control: Control, { id, refillMs }: Bucket): Promise<void> {
-  await control.query(sql`
-    update sign_in_attempts set used_until = used_until - ${refillMs}::float8 * interval '1 millisecond'
-    where id = ${id}`);
+async function refund(control: Control, bucket: Bucket): Promise<void> {
+  await control.query(refundStored(stored(bucket)));
+}
+
+function stored({ id, ...rate }: Bucket): StoredBucket {
+  return { table: sql`sign_in_attempts`, id: sql`${id}`, rate };
 }
 
 function idOf(parts: readonly string[]): Buffer {
