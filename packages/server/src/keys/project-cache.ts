@@ -3,6 +3,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Change } from '../control/change-feed.ts';
 import { upTo } from '../lib/cache-size.ts';
+import { openInFlight } from '../lib/in-flight.ts';
 
 export type ProjectCache<T> = {
   of(projectId: string): Promise<T>;
@@ -23,7 +24,8 @@ export function openProjectCache<T>(
   load: (projectId: string) => Promise<T>,
 ): ProjectCache<T> {
   const cached = new LRUCache<string, NonNullable<T>>(upTo(max));
-  const pending = new Map<string, Promise<T>>();
+  /** Concurrent requests share one look-up. */
+  const shareLookUp = openInFlight<T>();
   let changes = 0;
 
   const loadAndCache = async (projectId: string): Promise<T> => {
@@ -38,26 +40,18 @@ export function openProjectCache<T>(
     of: async (projectId) => {
       const known = isFresh() ? cached.get(projectId) : undefined;
       if (known) return known;
-      // Concurrent requests share one look-up.
-      const running = pending.get(projectId);
-      if (running) return running;
-      const search = loadAndCache(projectId).finally(() => {
-        if (pending.get(projectId) === search) pending.delete(projectId);
-      });
-      pending.set(projectId, search);
-      return search;
+      return shareLookUp(projectId, () => loadAndCache(projectId));
     },
     forget: ({ projectId }, isAffected) => {
       changes++;
-      // Later requests must not get the result of a look-up that began before the change.
-      pending.clear();
+      shareLookUp.forget();
       if (projectId !== null) cached.delete(projectId);
       if (!isAffected) return;
       for (const [project, value] of cached.entries()) if (isAffected(value)) cached.delete(project);
     },
     forgetAll: () => {
       changes++;
-      pending.clear();
+      shareLookUp.forget();
       cached.clear();
     },
   };

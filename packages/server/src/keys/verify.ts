@@ -7,6 +7,7 @@ import type { Change, Feed } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors/errors.ts';
 import { upTo } from '../lib/cache-size.ts';
+import { openInFlight } from '../lib/in-flight.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Caller, OperatorCaller, ProjectCaller } from './caller.ts';
 import { hashKey, looksLikeKey, readKeyPrefix } from './form.ts';
@@ -45,7 +46,7 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
   // Checksum and hash of a valid key are computed once, not with every request.
   const hashes = new LRUCache<string, { hash: Buffer; name: string }>(upTo(maxCachedKeys));
   // Concurrent requests with one key share one look-up: otherwise one caller's burst would block the control database.
-  const pending = new Map<string, Promise<Caller | OperatorCaller | null>>();
+  const shareLookUp = openInFlight<Caller | OperatorCaller | null>();
   let changes = 0;
 
   const forget = (change: Change) => {
@@ -53,8 +54,7 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
     changes++;
     signing.forget(change);
     roles.forget(change);
-    // Later requests must not get the result of a look-up that began before the change.
-    pending.clear();
+    shareLookUp.forget();
     for (const [hash, caller] of cached.entries()) {
       if (caller.keyId === keyId || isOf(caller, projectId, accountId)) cached.delete(hash);
     }
@@ -64,7 +64,7 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
     changes++;
     signing.forgetAll();
     roles.forgetAll();
-    pending.clear();
+    shareLookUp.forget();
     cached.clear();
   });
   const signing = openSigningKeys({ control, masterKey, isFresh: feed.isFresh });
@@ -82,13 +82,7 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
     const name = hash.toString('latin1');
     const known = feed.isFresh() ? cached.get(name) : undefined;
     if (known) return known;
-    const running = pending.get(name);
-    if (running) return running;
-    const search = lookUp(hash, name).finally(() => {
-      if (pending.get(name) === search) pending.delete(name);
-    });
-    pending.set(name, search);
-    return search;
+    return shareLookUp(name, () => lookUp(hash, name));
   };
 
   const lookUp = async (hash: Buffer, name: string): Promise<Caller | OperatorCaller | null> => {

@@ -6,6 +6,7 @@ import type { Control } from '../control/control.ts';
 import { errors } from '../errors/errors.ts';
 import { slotsOnServers } from '../lib/account-slots.ts';
 import { upTo } from '../lib/cache-size.ts';
+import { openInFlight } from '../lib/in-flight.ts';
 import { MigrationError } from '../postgres/admin/migrations.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { databaseOf } from '../servers/databases/provision.ts';
@@ -44,7 +45,7 @@ export function openUpgrades({ control, servers }: Deps): Upgrades {
   /** Known to be up to date, which does not change while this version runs. */
   const current = new LRUCache<string, true>(upTo(maxCachedProjects));
   const failures = new LRUCache<string, Failure>(upTo(maxCachedProjects));
-  const running = new Map<string, Promise<void>>();
+  const inFlight = openInFlight<void>();
   const slotsOn = slotsOnServers('upgrades', limits);
 
   const isPaused = (id: string) => (failures.get(id)?.until ?? 0) > performance.now();
@@ -68,13 +69,7 @@ export function openUpgrades({ control, servers }: Deps): Upgrades {
   };
 
   /** Concurrent requests share one attempt. */
-  const share = (id: string): Promise<void> => {
-    const found = running.get(id);
-    if (found) return found;
-    const attempt = bringUpToDate(id).finally(() => running.delete(id));
-    running.set(id, attempt);
-    return attempt;
-  };
+  const share = (id: string): Promise<void> => inFlight(id, () => bringUpToDate(id));
 
   return {
     ensure: async (id) => {
@@ -106,7 +101,7 @@ export function openUpgrades({ control, servers }: Deps): Upgrades {
       return { upgraded, failed, left: outdated.length - upgraded, newer };
     },
     stop: async () => {
-      await Promise.allSettled(running.values());
+      await inFlight.settled();
     },
   };
 }
