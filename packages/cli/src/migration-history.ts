@@ -18,7 +18,7 @@ const create = [
   `create table if not exists ${table} (version numeric primary key, name text not null, checksum text not null,
      applied_at timestamptz not null default pg_catalog.now())`,
 ].map((query) => ({ query }));
-const longestMs = 600_000;
+const maxTimeoutMs = 600_000;
 
 export async function readApplied(slug: string, options: MigrateOptions): Promise<Applied[]> {
   const exists = `select pg_catalog.to_regclass('${table}') is not null as is`;
@@ -60,7 +60,7 @@ async function applyOneByOne(
 ): Promise<boolean> {
   for (const [index, { query }] of statements.entries()) {
     const body = { query, ...timeoutOf(options) };
-    await callApi(options, 'POST', ['projects', slug, 'query'], { body, timeoutMs: longestMs }).catch(
+    await callApi(options, 'POST', ['projects', slug, 'query'], { body, timeoutMs: maxTimeoutMs }).catch(
       (error: unknown) => {
         if (error instanceof Failure) {
           const details = { ...(error.body.error.details as object | undefined), statement: index };
@@ -160,7 +160,7 @@ async function batch(
 ): Promise<BatchResponse['results']> {
   const body: RunBatch = { statements, ...more, ...timeoutOf(options) };
   const path = ['projects', slug, 'batch'];
-  return (await callApi<BatchResponse>(options, 'POST', path, { body, timeoutMs: longestMs })).results;
+  return (await callApi<BatchResponse>(options, 'POST', path, { body, timeoutMs: maxTimeoutMs })).results;
 }
 
 const timeoutOf = ({ timeout }: MigrateOptions) =>

@@ -20,7 +20,7 @@ type SqlOptions = RunOptions & {
 };
 
 /** How many rows a table for people shows. CSV and JSON lines are streamed, and have no limit. */
-const mostRows = 10_000;
+const maxTableRows = 10_000;
 
 export function addSql(program: Command): void {
   withProjectOption(withApiOptions(program.command('sql [statement]')))
@@ -35,7 +35,7 @@ export function addSql(program: Command): void {
         .choices(['table', 'json', 'csv', 'jsonl'])
         .default('table'),
     )
-    .option('--limit <number>', `most rows of a statement (default: ${mostRows} for a table)`, positive)
+    .option('--limit <number>', `most rows of a statement (default: ${maxTableRows} for a table)`, positive)
     .option('--read-only', 'refuse statements that write')
     .option('--timeout <seconds>', 'of the statements (default: 30)', positive)
     .option('--psql', 'use psql, which must be installed')
@@ -52,11 +52,11 @@ async function sql(statement: string | undefined, options: SqlOptions): Promise<
   }
   if (isInteractive) {
     const { openShell } = await import('./sql-shell.ts');
-    return openShell(slug, { ...options, limit: options.limit ?? mostRows });
+    return openShell(slug, { ...options, limit: options.limit ?? maxTableRows });
   }
   const script = await readScript(statement, options.file);
   if (options.output === 'csv' || options.output === 'jsonl') return printRows(slug, script, options);
-  const limit = options.limit ?? (options.json ? undefined : mostRows);
+  const limit = options.limit ?? (options.json ? undefined : maxTableRows);
   const results = await runScript(slug, script, { ...options, ...(limit !== undefined && { limit }) });
   show(options, results.length === 1 ? results[0] : { ok: true, results }, () =>
     results.map((result) => formatResult(result)).join('\n\n'),

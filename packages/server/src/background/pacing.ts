@@ -14,7 +14,7 @@ export type NextRound = (ended: AbortSignal, roundMs?: number) => Promise<void>;
 
 const usualPace = { tickMs: 2_000, idleTickMs: 10_000, idleAfterMs: 30_000 };
 /** Between two rounds that take long: statements of callers come first. */
-const shortestMs = 50;
+const minPauseMs = 50;
 /** A server that takes longer to answer counts as used: the next round reports what is wrong. */
 const answerMs = 2_000;
 
@@ -38,7 +38,7 @@ export function openPacing(server: Server, { tickMs, idleTickMs, idleAfterMs } =
     return looking;
   };
   return async (ended, roundMs = 0) => {
-    await pause(Math.max(shortestMs, tickMs - roundMs), ended);
+    await pause(Math.max(minPauseMs, tickMs - roundMs), ended);
     for (let waited = tickMs; waited < idleTickMs && !ended.aborted; waited += tickMs) {
       if (await inTime(readUse(), ended)) return;
       await pause(untilNext(tickMs), ended);

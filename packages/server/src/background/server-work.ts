@@ -104,7 +104,7 @@ export function startServerWork(
   const compareAll = async (): Promise<boolean> => {
     const results = [
       await attempt('reconciling', findDiscrepancies),
-      await attempt('letting other roles in', () => restrictPublicAccess(server.maintenance)),
+      await attempt('restricting public access', () => restrictPublicAccess(server.maintenance)),
       await attempt('reopening projects', () => reopenStrays(here)),
       await attempt('counting projects', () => countUse(deps.control, server.id)),
     ];

@@ -12,7 +12,7 @@ import type { Fleet } from '../servers/fleet.ts';
 import type { Server } from '../servers/server.ts';
 import { maxSnapshots } from '../settings/limits/backups.ts';
 import { type FleetBackups, lookAt, requireBackups } from './fleet-backups.ts';
-import { formerAt, listFormer } from './previous-servers.ts';
+import { listPreviousServers, previousServerAt } from './previous-servers.ts';
 import { findRestorable, type Restorable } from './restorable.ts';
 
 type Deps = { control: Control; servers: Fleet; backups: FleetBackups | null };
@@ -69,26 +69,27 @@ export async function listSnapshots(
   caller: Caller,
   slug: string,
 ): Promise<Snapshot[]> {
-  const { id, server_id: serverId } = await getProjectRow(control, caller, slug, { evenDeleted: true });
+  const { id, server_id: serverId } = await getProjectRow(control, caller, slug, { includeDeleted: true });
   requireScope(caller, 'manage');
   const rows = await control.query<{ name: string; at: Date }>(
     sql`select name, at from snapshots where project_id = ${id} order by at desc, name`,
   );
-  const former = await listFormer(control, id);
+  const previous = await listPreviousServers(control, id);
   /** By the server that the project has left since. null: the present one. */
   const looks = new Map<string | null, readonly Restorable[]>();
-  for (const cluster of backups ? new Set(rows.map(({ at }) => formerAt(former, at))) : [])
+  for (const cluster of backups ? new Set(rows.map(({ at }) => previousServerAt(previous, at))) : [])
     if (backups) looks.set(cluster, await restorableOf({ backups, servers }, serverId, cluster));
-  const isRestorable = (at: Date) => findRestorable(looks.get(formerAt(former, at)) ?? [], at) !== null;
+  const isRestorable = (at: Date) =>
+    findRestorable(looks.get(previousServerAt(previous, at)) ?? [], at) !== null;
   return rows.map(({ name, at }) => ({ name, at: at.toISOString(), is_restorable: isRestorable(at) }));
 }
 
 async function restorableOf(
   { backups, servers }: { backups: FleetBackups; servers: Fleet },
   serverId: number,
-  former: string | null,
+  previous: string | null,
 ): Promise<readonly Restorable[]> {
-  if (former !== null) return (await lookAt(backups.repositoryNamed(former))).restorable;
+  if (previous !== null) return (await lookAt(backups.repositoryNamed(previous))).restorable;
   const member = servers.members().find(({ row }) => row.id === serverId);
   if (member?.server && member.isAnswering) return (await backups.of(member.server).look()).restorable;
   const repository = member && backups.repositoryOf(member);
@@ -101,7 +102,7 @@ export async function deleteSnapshot(
   slug: string,
   name: string,
 ): Promise<void> {
-  const { id } = await getProjectRow(control, caller, slug, { evenDeleted: true });
+  const { id } = await getProjectRow(control, caller, slug, { includeDeleted: true });
   requireScope(caller, 'manage');
   if (!canExist(name)) throw errors.snapshotNotFound(name);
   const rows = await control.change(sql`

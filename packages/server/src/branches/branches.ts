@@ -40,7 +40,7 @@ export async function resetBranch(deps: BranchDeps, caller: Caller, slug: string
 
 /**
  * The parent becomes what the branch is: its slug, keys, connection string and limit then serve the branch's data. The
- * branch gets the parent's old data and is deleted, so that it can be restored for some days.
+ * branch gets the parent's old data and is deleted, so that it can be undeleted for some days.
  */
 export async function promoteBranch(
   deps: BranchDeps,

@@ -18,7 +18,7 @@ import { ifNoneRuns, requireHere } from './server-turns.ts';
 
 /**
  * reset: `other` is a copy of the parent, which becomes the project; the old database is dropped. promote: `other` is a
- * branch, which the project becomes; the branch gets the old database and is deleted, so that it can be restored.
+ * branch, which the project becomes; the branch gets the old database and is deleted, so that it can be undeleted.
  */
 export type Swap = Readonly<{ kind: 'reset' | 'promote'; projectId: string; otherId: string }>;
 

@@ -18,7 +18,7 @@ import { DumpError } from '../transfer/export/pg-dump.ts';
 import { openReader } from '../transfer/export/tables.ts';
 import { ownUnpackedBytes } from '../transfer/import/import.ts';
 import { ImportSession } from '../transfer/import/import-session.ts';
-import { restoreDump } from '../transfer/import/load.ts';
+import { loadDump } from '../transfer/import/load.ts';
 import type { ImportReport } from '../transfer/import/report.ts';
 import type { Spool } from '../transfer/receive/spool.ts';
 
@@ -44,7 +44,7 @@ export async function readerOf(from: Server, projectId: string): Promise<Address
 export async function fillCopy(options: CopyOptions): Promise<void> {
   // What an earlier move has left because of a lock. Here nothing holds one.
   await endReplication(options.from, options.projectId);
-  await restoreFrom(options, { users: () => copyUsers(options), until: 0.8 });
+  await loadFrom(options, { users: () => copyUsers(options), until: 0.8 });
   await copySettings(options);
 }
 
@@ -68,7 +68,7 @@ export async function copySchema(options: CopyOptions, snapshot: string): Promis
       .then(({ error }) => check(error))
       .finally(() => writer.close());
   };
-  await restoreFrom(
+  await loadFrom(
     { ...options, source },
     { more: ['--schema-only', `--snapshot=${snapshot}`], users, until: 0.3 },
   );
@@ -77,7 +77,7 @@ export async function copySchema(options: CopyOptions, snapshot: string): Promis
 /** From the closed source, into a copy that has everything else. */
 export async function copyLargeObjects(options: CopyOptions): Promise<void> {
   const more = ['--data-only', '--exclude-table-data=*.*'];
-  await restoreFrom(options, { more, users: async () => {}, isPart: true, until: 0.9 });
+  await loadFrom(options, { more, users: async () => {}, isPart: true, until: 0.9 });
 }
 
 export function copySettings({ projectId, copyId, from, to }: CopyOptions): Promise<void> {
@@ -95,7 +95,7 @@ type Restoring = {
   until: number;
 };
 
-async function restoreFrom(
+async function loadFrom(
   options: CopyOptions,
   { users, more = [], isPart = false, until }: Restoring,
 ): Promise<void> {
@@ -112,7 +112,7 @@ async function restoreFrom(
   });
   progress(until / 2);
   try {
-    const report = await restoreDump({
+    const report = await loadDump({
       server: to,
       signal,
       file: spool.file(),

@@ -68,7 +68,7 @@ async function drain(
 
 const movable = sql`deleted_at is null and filled_by is null`;
 
-/** Small ones first: they are done soon. Deleted projects stay until they can no longer be restored. */
+/** Small ones first: they are done soon. Deleted projects stay until they can no longer be undeleted. */
 async function listOn(control: Control, serverId: number): Promise<string[]> {
   const rows = await control.query<{ id: string }>(
     sql`select id from projects where server_id = ${serverId} and ${movable} order by size_bytes, id`,

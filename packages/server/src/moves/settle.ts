@@ -109,7 +109,7 @@ async function forEach<T>(items: Iterable<T>, act: (item: T) => Promise<unknown>
 /**
  * One pass of the background work, less often. A process that was suspended while it moved a project can close the source, or
  * begin to replicate it, after the move was undone, and die before it notices. What replication has left in a project that was
- * deleted meanwhile is removed when it is restored.
+ * deleted meanwhile is removed when it is undeleted.
  */
 export async function reopenStrays({ control, server }: { control: Control; server: Server }): Promise<void> {
   const closed = await server.maintenance.query<{ id: string }>(sql`

@@ -101,7 +101,7 @@ async function settle(
   });
 }
 
-export async function restoreProject(
+export async function undeleteProject(
   { control, servers, limits }: Deps,
   caller: Caller,
   slug: string,
@@ -113,8 +113,8 @@ export async function restoreProject(
     account_id: accountId,
     limit_mb: mb,
     deleted_at: deletedAt,
-  } = await getProjectRow(control, caller, slug, { evenDeleted: true });
-  const restorable = sql`deleted_at > now() - make_interval(days => ${limits.keepDeletedDays})`;
+  } = await getProjectRow(control, caller, slug, { includeDeleted: true });
+  const isKept = sql`deleted_at > now() - make_interval(days => ${limits.keepDeletedDays})`;
   if (!(await databaseExists(servers.of(serverId), id))) {
     throw errors.conflict('The database of this project is missing.', 'Restore it from a backup first.');
   }
@@ -122,7 +122,7 @@ export async function restoreProject(
   const keptExpiry = sql`expires_at = case when expires_at > now() then expires_at end`;
   const added = deletedAt ? { projects: 1, mb } : { projects: 0, mb: 0 };
   const [row] = await withinLimits(control, accountId, added, (database) =>
-    update(database, id, sql`deleted_at = null, ${keptExpiry}`, restorable),
+    update(database, id, sql`deleted_at = null, ${keptExpiry}`, isKept),
   );
   if (!row)
     throw errors.conflict(

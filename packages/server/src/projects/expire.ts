@@ -1,4 +1,4 @@
-// Deletes projects whose time is over. Like any deleted project, they can be restored for some days.
+// Deletes projects whose time is over. Like any deleted project, they can be undeleted for some days.
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';

@@ -52,7 +52,7 @@ export async function getProjectRow(
   control: Control,
   caller: Caller | OperatorCaller,
   slug: string,
-  { evenDeleted = false, evenUnready = false } = {},
+  { includeDeleted = false, evenUnready = false } = {},
 ): Promise<ProjectRow> {
   if (!isSlug(slug) || ('slug' in caller && caller.slug !== slug)) throw errors.projectNotFound(slug);
   const own = caller.kind === 'operator' ? sql`true` : sql`account_id = ${caller.accountId}`;
@@ -60,7 +60,7 @@ export async function getProjectRow(
     select ${projectColumns} from projects where slug = ${slug} and ${own}`);
   if (!row || (caller.kind !== 'operator' && !seesProject(caller, row.id)))
     throw errors.projectNotFound(slug);
-  if (row.deleted_at && !evenDeleted) throw errors.projectDeleted(slug);
+  if (row.deleted_at && !includeDeleted) throw errors.projectDeleted(slug);
   if (row.filled_by !== null && !evenUnready) throw errors.projectNotReady(slug, row.filled_by);
   return row;
 }
@@ -85,7 +85,7 @@ const [patienceMs, lookMs] = [25_000, 50];
 
 export async function getProject({ control, limits }: Deps, caller: Caller, slug: string): Promise<Project> {
   const row = await getProjectRow(control, caller, slug, {
-    evenDeleted: caller.kind === 'account',
+    includeDeleted: caller.kind === 'account',
     evenUnready: true,
   });
   return toProject(row, limits.keepDeletedDays);

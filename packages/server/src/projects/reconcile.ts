@@ -1,4 +1,4 @@
-// Repairs what a crash left half done, and notes what is to be dropped: deleted projects that can no longer be restored, and what
+// Repairs what a crash left half done, and notes what is to be dropped: deleted projects that can no longer be undeleted, and what
 // a crash left. It never drops the database of an existing project: rows and databases without a counterpart are reported and
 // left alone.
 import type { Control } from '../control/control.ts';
@@ -43,7 +43,7 @@ export async function noteLeft({ control, server, limits }: Deps): Promise<void>
   await noteExpired(control, server, limits.keepDeletedDays);
 }
 
-/** Past the deadline, so nobody can restore them (restoreProject checks the same deadline). */
+/** Past the deadline, so nobody can undelete them (undeleteProject checks the same deadline). */
 async function noteExpired(control: Control, server: Server, keepDeletedDays: number): Promise<void> {
   await control.change(sql`
     with gone as (

@@ -1,6 +1,6 @@
 // Upgrades project databases that an earlier version created: immediately when a request needs the project, the others
 // in the background. The control database records which are outdated, so current projects cost nothing, however many
-// there are. Deleted projects are upgraded once they are restored; outdated spares are replaced (servers/databases/spares.ts).
+// there are. Deleted projects are upgraded once they are undeleted; outdated spares are replaced (servers/databases/spares.ts).
 import { LRUCache } from 'lru-cache';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors/errors.ts';

@@ -42,8 +42,8 @@ export type Growth = Readonly<{
   canRepeat: boolean;
   /** It can commit by itself, so that what it has done stays done. */
   canCommit: boolean;
-  /** It takes long anyway: its size is measured however far the limit is. */
-  evenFar: boolean;
+  /** It takes long anyway: the project is measured however far its limit is. */
+  alwaysMeasured: boolean;
   /** It can free space: what it deletes is reclaimed before the next statement. */
   changes: boolean;
   /** It is rolled back, and what it wrote has to be reclaimed. */
@@ -95,7 +95,7 @@ export function growthOf(
 ): Growth {
   return {
     canRepeat: true,
-    evenFar: false,
+    alwaysMeasured: false,
     changes: statements.some(({ writes }) => writes),
     canShrink: statements.some(({ canShrink }) => canShrink),
     adds: statements.some(({ preparable, writes, isDelete }) => preparable && writes && !isDelete),
@@ -157,7 +157,7 @@ async function freeSpace<T>(admitting: Admitting<T>): Promise<Admission | null> 
   const { deps, project, growth } = admitting;
   deps.headroom.forget(project.id);
   await reclaim(admitting);
-  const admission = await deps.headroom.admit(project.id, { evenFar: true });
+  const admission = await deps.headroom.admit(project.id, { alwaysMeasured: true });
   if (admission && (growth.adds ? isOver : isFarOver)(admission))
     throw admission.isServerFull ? refuseForDisk(deps) : await refuse(deps, project);
   return admission;
@@ -254,7 +254,7 @@ async function afterFailure<T>(admitting: Admitting<T>, current: Attempt, failur
     throw refuseForDisk(deps);
   }
   if (isOutgrown && measure === null && stopAt === null && mayRepeat) {
-    const next = await deps.headroom.admit(project.id, { evenFar: true });
+    const next = await deps.headroom.admit(project.id, { alwaysMeasured: true });
     if (next) return again(measureBy(next, growth));
   }
   if (isOutgrown || isOverLimit(error)) {
@@ -294,7 +294,7 @@ async function measureAgain<T>(
   deps.headroom.forget(project.id);
   const wasWritten = written.delete(project.id);
   await reclaim(admitting);
-  const next = await deps.headroom.admit(project.id, { evenFar: true });
+  const next = await deps.headroom.admit(project.id, { alwaysMeasured: true });
   if (!next || !measure || performance.now() - startedAt >= repeatWithinMs) return null;
   if (growth.canShrink && !measure.comparesOwn) return measureBy(next, growth, measure, true);
   if (!wasWritten && !hasMoreRoom(measure, next)) return null;

@@ -285,7 +285,7 @@ function inSession(
 async function vacuum(deps: QueryDeps, request: StatementRequest): Promise<Answer> {
   const { headroom } = deps.admission;
   const { id } = request.project;
-  const admitted = await headroom.admit(id, { evenFar: true });
+  const admitted = await headroom.admit(id, { alwaysMeasured: true });
   const line = admitted && stopLine(admitted, 'rewriting');
   const supervise: Supervise = (stop) => headroom.watch(id, line, (because) => stop(because, 0));
   return inSession(deps, request, null, supervise);

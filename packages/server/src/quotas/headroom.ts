@@ -33,8 +33,8 @@ import { overshoot } from './stop-line.ts';
 import { writeRateOf } from './write-rate.ts';
 
 export type Headroom = {
-  /** How a statement that may grow the project has to run. null: without a size check. */
-  admit(projectId: string, how?: { evenFar?: boolean }): Admission | null | Promise<Admission | null>;
+  /** How a statement that may grow the project has to run. null: without a size check, unless it is `alwaysMeasured`. */
+  admit(projectId: string, how?: { alwaysMeasured?: boolean }): Admission | null | Promise<Admission | null>;
   /**
    * Supervises a running statement: `stop` is called if the project outgrows `stopAt`. `bound`: the most that it adds; 0:
    * unknown.
@@ -265,22 +265,25 @@ export function openHeadroom(options: Options): Headroom {
     return Math.max(0, Math.min(slack, line - size));
   };
 
-  const admit = (projectId: string, evenFar: boolean) => {
+  const admit = (projectId: string, alwaysMeasured: boolean) => {
     const project = find(projectId);
     return project instanceof Promise
-      ? project.then((found) => admitTo(found, evenFar))
-      : admitTo(project, evenFar);
+      ? project.then((found) => admitTo(found, alwaysMeasured))
+      : admitTo(project, alwaysMeasured);
   };
-  const admitTo = (project: ProjectSize, evenFar: boolean): Admission | null | Promise<Admission | null> => {
+  const admitTo = (
+    project: ProjectSize,
+    alwaysMeasured: boolean,
+  ): Admission | null | Promise<Admission | null> => {
     const now = performance.now();
     if (isFar(project, now)) {
       // Measured again before the bound reaches the limit.
       if (boundOf(project, now) + 2 * farBytesOf(project) > project.limit || now - project.at > 1_000)
         measure(project).catch(onError);
-      return evenFar ? admissionOf(project) : null;
+      return alwaysMeasured ? admissionOf(project) : null;
     }
     const known = feed.becomingKnown();
-    if (known) return known.then(() => admit(project.id, evenFar));
+    if (known) return known.then(() => admit(project.id, alwaysMeasured));
     // Nothing can use up the rest within the next milliseconds, which is long enough for most statements.
     if (!isLow(project) && boundOf(project, now + 4) < project.limit - project.reserve) {
       if (boundOf(project, now + 8) > project.limit - project.reserve) measure(project).catch(onError);
@@ -288,7 +291,7 @@ export function openHeadroom(options: Options): Headroom {
     }
     return measure(project).then(() => {
       const far = isFar(project, performance.now());
-      return far && !evenFar ? null : admissionOf(project);
+      return far && !alwaysMeasured ? null : admissionOf(project);
     });
   };
 
@@ -327,7 +330,7 @@ export function openHeadroom(options: Options): Headroom {
   const tell = (project: ProjectSize, why?: Why) => refusalOf(project, isLow(project), why);
 
   return {
-    admit: (projectId, { evenFar = false } = {}) => admit(projectId, evenFar),
+    admit: (projectId, { alwaysMeasured = false } = {}) => admit(projectId, alwaysMeasured),
     watch: (projectId, stopAt, stop, bound = 0) => {
       const project = projects.peek(projectId) ?? known.get(projectId);
       if (!project) throw new Error('a statement that nobody has admitted');

@@ -250,7 +250,7 @@ export async function recordUsage({ control, now }: Pick<Deps, 'control' | 'now'
   const time = sql`to_timestamp(${now()}::float8 / 1000)`;
   const rows = await control.query(sql`
     with due as (
-      select id, created_at, noted_at as former, size_bytes - empty_bytes as bytes,
+      select id, created_at, noted_at as previous, size_bytes - empty_bytes as bytes,
              ${isFullRow} as is_full
       from projects
       -- This must match the index projects_to_note.
@@ -264,8 +264,8 @@ export async function recordUsage({ control, now }: Pick<Deps, 'control' | 'now'
     ),
     -- A project starts empty. A clock that is set back must not put the points out of order.
     point as (
-      select id, created_at, former, case when former is null then created_at else greatest(${time}, former + interval '1 ms') end as at,
-             case when former is null then 0 else bytes end as bytes, former is not null and is_full as is_full
+      select id, created_at, previous, case when previous is null then created_at else greatest(${time}, previous + interval '1 ms') end as at,
+             case when previous is null then 0 else bytes end as bytes, previous is not null and is_full as is_full
       from due
     ),
     added as (
@@ -273,12 +273,12 @@ export async function recordUsage({ control, now }: Pick<Deps, 'control' | 'now'
     ),
     superseded as (
       update usage_points
-      set expires_at = former + case
-        when former = created_at or ${isApart(sql`interval '1 day'`)} then interval '730 days'
+      set expires_at = previous + case
+        when previous = created_at or ${isApart(sql`interval '1 day'`)} then interval '730 days'
         when ${isApart(sql`interval '1 hour'`)} then interval '30 days'
         when ${isApart(sql`interval '5 minutes'`)} then interval '1 day'
         else interval '1 hour' end
-      from point where usage_points.project_id = point.id and usage_points.at = former
+      from point where usage_points.project_id = point.id and usage_points.at = previous
     )
     update projects set noted_at = at, noted_bytes = bytes, noted_full = is_full
     from point where projects.id = point.id
@@ -288,7 +288,7 @@ export async function recordUsage({ control, now }: Pick<Deps, 'control' | 'now'
 
 /** Whether the two points lie in different spans of this length. */
 function isApart(span: Sql): Sql {
-  return sql`date_bin(${span}, former, 'epoch') <> date_bin(${span}, point.at, 'epoch')`;
+  return sql`date_bin(${span}, previous, 'epoch') <> date_bin(${span}, point.at, 'epoch')`;
 }
 
 /** Deletes expired points, a limited number per call. */

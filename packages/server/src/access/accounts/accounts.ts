@@ -132,7 +132,7 @@ export async function changeAccount(
   return getAccount(deps, id);
 }
 
-/** Its projects are deleted with it: both can be restored for some days. */
+/** Its projects are deleted with it: both can be undeleted for some days. */
 export async function deleteAccount(
   deps: Deps,
   id: string,
@@ -152,7 +152,7 @@ export async function deleteAccount(
 }
 
 /** With the projects that were deleted together with it. */
-export async function restoreAccount(
+export async function undeleteAccount(
   deps: Deps,
   id: string,
 ): Promise<{ account: Account; projects: string[] }> {
@@ -168,10 +168,10 @@ export async function restoreAccount(
         'This account is not deleted, or it can no longer be restored.',
         'See its status with GET /api/dbaas/v2/accounts/:id.',
       );
-    const restored = await transaction.query<{ id: string }>(sql`
+    const undeleted = await transaction.query<{ id: string }>(sql`
       update projects set deleted_at = null where account_id = ${id} and deleted_at = ${row.deletedAt}::timestamptz returning id`);
-    await noteChanges(transaction, id, restored);
-    return restored.map((project) => project.id);
+    await noteChanges(transaction, id, undeleted);
+    return undeleted.map((project) => project.id);
   });
   return { account: await getAccount(deps, id), projects };
 }

@@ -74,7 +74,7 @@ const maxWaitMs = 15_000;
 const adding = {
   canRepeat: true,
   canCommit: false,
-  evenFar: false,
+  alwaysMeasured: false,
   changes: true,
   isUndone: false,
   canShrink: false,

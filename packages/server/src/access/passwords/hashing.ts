@@ -73,7 +73,7 @@ type Entry = {
 
 /** Measured on one core. Where other work keeps all cores busy, a hash may take up to twice as long. */
 const [iterationsPerMs, slowdown] = [3_000, 2];
-const mostPerSlot = 12;
+const maxPerSlot = 12;
 /** So many of the same account ahead of one, for each slot, are why it is late. Fewer have their turn in time even on a busy machine. */
 const ownAheadPerSlot = 4;
 /**
@@ -303,7 +303,7 @@ function newestOfLargest(
  */
 export function placesPerSlot(iterations: number): number {
   const hashMs = (iterations / iterationsPerMs) * slowdown;
-  return Math.max(1, Math.min(mostPerSlot, Math.floor(hashTurnMs / hashMs)));
+  return Math.max(1, Math.min(maxPerSlot, Math.floor(hashTurnMs / hashMs)));
 }
 
 export function slotsFor(cores: number): number {

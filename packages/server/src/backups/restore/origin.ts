@@ -7,7 +7,7 @@ import type { Fleet } from '../../servers/fleet.ts';
 import type { Server } from '../../servers/server.ts';
 import type { Backups } from '../backups.ts';
 import { clusterOf, type FleetBackups, requireBackups } from '../fleet-backups.ts';
-import { formerAt, listFormer } from '../previous-servers.ts';
+import { listPreviousServers, previousServerAt } from '../previous-servers.ts';
 import type { BackupDescription, Repository } from '../repository/repository.ts';
 import { silent } from '../server-status.ts';
 
@@ -25,16 +25,16 @@ type Wanted = { projectId: string; serverId: number; target: Date };
 /** Rejects if the server is not backed up. */
 export async function findOrigin(deps: Deps, { projectId, serverId, target }: Wanted): Promise<Origin> {
   const { control, backups, servers } = deps;
-  const former = formerAt(await listFormer(control, projectId), target);
+  const previous = previousServerAt(await listPreviousServers(control, projectId), target);
   const member = servers
     .members()
-    .find((one) => (former === null ? one.row.id === serverId : clusterOf(one) === former));
+    .find((one) => (previous === null ? one.row.id === serverId : clusterOf(one) === previous));
   if (member?.server && member.isAnswering) {
     const own = await requireBackups(backups, member.server);
     return { repository: await own.repository(), backups: own, marks: member.server };
   }
   const repository =
-    former === null ? member && backups.repositoryOf(member) : backups.repositoryNamed(former);
+    previous === null ? member && backups.repositoryOf(member) : backups.repositoryNamed(previous);
   if (!repository) throw errors.unavailable(silent(member?.row.name ?? String(serverId)).reason);
   return { repository, backups: null, marks: servers.first };
 }

@@ -84,7 +84,7 @@ export function openRestores(deps: RestoreDeps): Restores {
     start: async (caller, slug, { to, snapshot, into = 'new', server }) => {
       if (into === 'in_place') requireAccount(caller, 'restore a project');
       else requireAllProjects(caller, 'restore into a new project');
-      const source = await getProjectRow(control, caller, slug, { evenDeleted: true });
+      const source = await getProjectRow(control, caller, slug, { includeDeleted: true });
       const target =
         snapshot === undefined
           ? new Date(to ?? Number.NaN)

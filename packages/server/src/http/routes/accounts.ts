@@ -17,7 +17,7 @@ import {
   deleteAccount,
   getAccount,
   listAccounts,
-  restoreAccount,
+  undeleteAccount,
 } from '../../access/accounts/accounts.ts';
 import { closeProjects, projectsOf } from '../../access/accounts/close.ts';
 import { errors } from '../../errors/errors.ts';
@@ -174,7 +174,7 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<AccountResponse> => {
       request.deadline.allow(closeWithinMs);
-      const { account, projects } = await restoreAccount(deps, request.params.id);
+      const { account, projects } = await undeleteAccount(deps, request.params.id);
       await closeProjects(deps, projects);
       return { ok: true, account };
     },

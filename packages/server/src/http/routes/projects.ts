@@ -14,7 +14,7 @@ import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { errors } from '../../errors/errors.ts';
 import { requireAllProjects } from '../../keys/caller.ts';
-import { changeProject, deleteProject, restoreProject } from '../../projects/change.ts';
+import { changeProject, deleteProject, undeleteProject } from '../../projects/change.ts';
 import { getConnection } from '../../projects/connection.ts';
 import { createProject } from '../../projects/create.ts';
 import { getProject, listProjects } from '../../projects/find.ts';
@@ -154,7 +154,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
           throw errors.invalidRequest([
             { path: 'server', problem: 'requires "to", the time to restore, or "snapshot"' },
           ]);
-        return { ok: true, project: await restoreProject(deps, caller, slug) };
+        return { ok: true, project: await undeleteProject(deps, caller, slug) };
       }
       if (server !== undefined && into === 'in_place')
         throw errors.invalidRequest([

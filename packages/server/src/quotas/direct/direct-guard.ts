@@ -56,7 +56,8 @@ const [emptyMs, lookMs, nearMs] = [20, 10, 4];
 const [quietMs, longestQuietMs, quietAfterMs, quietBytesPerMs] = [50, 100, 25_000, 5 * mb];
 /** The assumed write rate of several sessions on several cores. A single one wrote 0.7 GB/s when measured. */
 const bytesPerMs = 4 * mb;
-const longestMs = 1_000;
+/** The longest pause between two looks at a project. */
+const maxPauseMs = 1_000;
 /** A session that deletes, drops or vacuums may temporarily need this much; so may others that look harmless. */
 const toleratedBytes = 16 * mb;
 /** This far over the limit, a session is terminated without a cancel before. */
@@ -241,7 +242,7 @@ ${notifyTurn(server)}
         bytes := null;
       end;
       if bytes is null then
-        targets := targets || jsonb_build_object(target.id, state || jsonb_build_object('due', now_ms + ${longestMs}));
+        targets := targets || jsonb_build_object(target.id, state || jsonb_build_object('due', now_ms + ${maxPauseMs}));
         continue;
       end if;
       floor_bytes := greatest(target.limit_bytes, least((state -> 'floor')::bigint, bytes));
@@ -304,7 +305,7 @@ ${notifyTurn(server)}
       end if;
       -- Measuring a database with very many files takes long: at most a third of the time is spent on it.
       due_ms := greatest(
-        least((target.limit_bytes - bytes) / ${bytesPerMs}::float8, ${longestMs}), ${nearMs},
+        least((target.limit_bytes - bytes) / ${bytesPerMs}::float8, ${maxPauseMs}), ${nearMs},
         2 * (extract(epoch from clock_timestamp()) * 1000 - now_ms));
       pause_ms := least(pause_ms, due_ms);
       targets := targets || jsonb_build_object(target.id, state || jsonb_build_object(

@@ -24,7 +24,7 @@ type CopiedArray = Readonly<{
 const growth: Growth = {
   canRepeat: true,
   canCommit: false,
-  evenFar: false,
+  alwaysMeasured: false,
   changes: true,
   isUndone: false,
   canShrink: false,

@@ -61,7 +61,7 @@ export async function importRows(
   const growth = {
     canRepeat: false,
     canCommit: false,
-    evenFar: true,
+    alwaysMeasured: true,
     changes: false,
     isUndone: false,
     canShrink: false,

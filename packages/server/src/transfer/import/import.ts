@@ -31,7 +31,7 @@ import { atPace, type Pace } from '../receive/pace.ts';
 import { dumpRemote, readRemote } from '../receive/remote.ts';
 import { fillSpool, prepareSpoolFolder, type Spool } from '../receive/spool.ts';
 import { openUploads, type Taken, type Uploads } from '../receive/uploads.ts';
-import { restoreDump } from './load.ts';
+import { loadDump } from './load.ts';
 import type { ImportReport } from './report.ts';
 
 export type Started = { project: Project; apiKey: string; job: Job };
@@ -169,11 +169,11 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     try {
       const full = new AbortController();
       const signal = AbortSignal.any([run.signal, full.signal, overdue]);
-      const admitted = await headroom.admit(project.id, { evenFar: true });
+      const admitted = await headroom.admit(project.id, { alwaysMeasured: true });
       if (!admitted || admitted.isServerFull) throw errors.serverFull();
       const unwatch = headroom.watch(project.id, admitted.ceiling, (because) => full.abort(because));
       try {
-        const report = await restoreDump({
+        const report = await loadDump({
           server,
           signal,
           file: spool.file(),

@@ -1,4 +1,4 @@
-// Restores a dump in pg_dump's custom format, in the order of pg_restore: everything, then the grants, then what needs them. The
+// Loads a dump in pg_dump's custom format, in the order of pg_restore: everything, then the grants, then what needs them. The
 // grants of schemas come at the very end: an owner that has none on its own schema could grant nothing inside of it any more.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { sql } from '../../postgres/sql.ts';
@@ -53,7 +53,7 @@ export function authRowsOf({ file, archive, blocks, count }: OpenArchive): AuthR
   });
 }
 
-export async function restoreArchive(
+export async function loadArchive(
   opened: OpenArchive,
   runner: Runner,
   progress: (fraction: number) => void,
@@ -71,7 +71,7 @@ export async function restoreArchive(
         path = entry.schema;
         await runner.session.run(`set search_path = ${sql.id(path).text}, pg_catalog`);
       }
-      await restoreEntry(opened, entry, runner);
+      await loadEntry(opened, entry, runner);
     }
   }
 }
@@ -94,7 +94,7 @@ function passOf({ kind, name }: ArchiveEntry): (typeof passes)[number] {
   return kind === 'COMMENT' && name.startsWith('EVENT TRIGGER ') ? 'last' : 'main';
 }
 
-async function restoreEntry(opened: OpenArchive, entry: ArchiveEntry, runner: Runner): Promise<void> {
+async function loadEntry(opened: OpenArchive, entry: ArchiveEntry, runner: Runner): Promise<void> {
   const { file, archive, blocks, count } = opened;
   const block = blocks.get(entry.id);
   if (block && entry.kind === 'TABLE DATA') {

@@ -1,4 +1,4 @@
-// Restores a plain dump: statement by statement, in its own order. It is read twice. The first time finds its owners, its
+// Loads a plain dump: statement by statement, in its own order. It is read twice. The first time finds its owners, its
 // users, and whether it is whole, before anything runs.
 import { BrokenDump } from '../read/broken-dump.ts';
 import type { CountContents } from '../read/contents.ts';
@@ -54,7 +54,7 @@ const tooManyParts = () =>
     'Join the rows of COPY auth.users into one.',
   );
 
-export async function restoreScript(
+export async function loadScript(
   file: DumpFile,
   runner: Runner,
   count: Count,

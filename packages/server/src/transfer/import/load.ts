@@ -10,8 +10,8 @@ import { countContents, countNothing } from '../read/contents.ts';
 import type { Count } from '../read/counted.ts';
 import type { DumpFile } from '../read/dump-file.ts';
 import { ImportSession, type SessionLimits } from './import-session.ts';
-import { authRowsOf, countEntries, openBlocks, restoreArchive } from './load-archive.ts';
-import { lookThrough, restoreScript } from './load-script.ts';
+import { authRowsOf, countEntries, loadArchive, openBlocks } from './load-archive.ts';
+import { loadScript, lookThrough } from './load-script.ts';
 import { type Origin, OriginSearch } from './origin.ts';
 import { type ImportReport, Reporting } from './report.ts';
 import { Runner } from './runner.ts';
@@ -32,9 +32,9 @@ type Options = {
   isPart?: boolean;
 };
 
-export async function restoreDump(options: Options): Promise<ImportReport> {
+export async function loadDump(options: Options): Promise<ImportReport> {
   try {
-    return await restore(options);
+    return await load(options);
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     if (error instanceof BrokenDump) throw errors.brokenDump(error.message, error.hint);
@@ -46,10 +46,10 @@ export async function restoreDump(options: Options): Promise<ImportReport> {
 type Dump = {
   origin: Origin;
   authRows: readonly AuthRows[];
-  restore: (runner: Runner) => Promise<void>;
+  load: (runner: Runner) => Promise<void>;
 };
 
-async function restore(options: Options): Promise<ImportReport> {
+async function load(options: Options): Promise<ImportReport> {
   const { server, project, limits, signal, progress, isPart = false } = options;
   const dump = await open(options);
   const report = new Reporting();
@@ -64,7 +64,7 @@ async function restore(options: Options): Promise<ImportReport> {
     const origin = isPart ? { ...dump.origin, isRowhouse: true } : dump.origin;
     const runner = new Runner({ session, origin, role: roleOf(project.id), report });
     await runner.begin();
-    await dump.restore(runner);
+    await dump.load(runner);
     await runner.flush();
     await commit(session);
     await runner.tryAgain();
@@ -118,7 +118,7 @@ async function open({ file, maxUnpackedBytes, progress }: Options): Promise<Dump
   const later = (fraction: number) => progress(0.05 + fraction * 0.9);
   if (start.toString('latin1') !== magic) {
     const { origin, authRows } = await lookThrough(file, count, contents);
-    return { origin, authRows, restore: (runner) => restoreScript(file, runner, count, later) };
+    return { origin, authRows, load: (runner) => loadScript(file, runner, count, later) };
   }
   const archive = await readArchive(file);
   if (archive.entries.length === 0) throw new BrokenDump('the dump has no entry');
@@ -132,7 +132,7 @@ async function open({ file, maxUnpackedBytes, progress }: Options): Promise<Dump
   return {
     origin: search.result(),
     authRows: authRowsOf(opened),
-    restore: (runner) => restoreArchive(opened, runner, later),
+    load: (runner) => loadArchive(opened, runner, later),
   };
 }
 

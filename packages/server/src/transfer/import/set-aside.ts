@@ -1,5 +1,5 @@
 // Check constraints that reject the rows of their own dump. pg_dump writes them before the rows, and a function that they call may
-// read a table whose rows come later, or name a table without its schema, which is not found while a dump is restored. The
+// read a table whose rows come later, or name a table without its schema, which is not found while a dump is loaded. The
 // rows are what must not be lost: they are loaded without the constraint, and it is validated when everything is there.
 import { sql } from '../../postgres/sql.ts';
 import type { ImportSession, Outcome } from './import-session.ts';

@@ -1,5 +1,5 @@
 // The data of pg_dump's custom format: blocks one behind the other, each a row of chunks with their lengths. All of them are
-// walked over once, before anything is restored: a file that was cut off is found at the start.
+// walked over once, before anything is loaded: a file that was cut off is found at the start.
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createInflate } from 'node:zlib';
