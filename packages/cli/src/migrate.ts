@@ -164,7 +164,7 @@ function pendingOf(migrations: Migration[], applied: Applied[], options: UpOptio
   if (older && !options.includeOlder)
     throw failure(
       'conflict',
-      `${older.file} is older than migrations that were applied already.`,
+      `${older.file} is older than migrations that are already applied.`,
       'Rename it to a newer version, or apply it nevertheless: rowhouse migrate up --include-older',
     );
   return pending;

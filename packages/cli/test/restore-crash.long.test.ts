@@ -121,7 +121,7 @@ it('kill -9 of a restore leaves nothing that a service would start on, or all of
   }
 
   const again = rowhouse(args, { ROWHOUSE_MASTER_KEY: masterKey });
-  expect([again.status, again.stderr]).toEqual([1, expect.stringContaining('contains data already')]);
+  expect([again.status, again.stderr]).toEqual([1, expect.stringContaining('already contains data')]);
   expect(serversIn(second)).toEqual([]);
   // With the key that the restore has written.
   const restored = await start(second, newFolder());

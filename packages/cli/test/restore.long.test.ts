@@ -100,7 +100,7 @@ it('an installation comes back from its backups and its master key', async () =>
   expect(since.projects_deleted).toEqual([]);
   expect(readdirSync(second).filter((name) => name.startsWith('postgres'))).toEqual(['postgres']);
   const again = rowhouse(['restore', ...from, '--data', second], env);
-  expect([again.status, again.stderr]).toEqual([1, expect.stringContaining('contains data already')]);
+  expect([again.status, again.stderr]).toEqual([1, expect.stringContaining('already contains data')]);
 
   // Another place for its backups: the old one still belongs to the history that was left behind.
   const restored = await start(second, newFolder());

@@ -149,7 +149,7 @@ async function traced(): Promise<Set<string>> {
     'no other backup runs',
     async () => {
       const tried = rowhouse(['backup', 'now'], env);
-      return !tried.stderr.includes('running already') && tried;
+      return !tried.stderr.includes('already running') && tried;
     },
     240_000,
   );

@@ -159,7 +159,7 @@ inBrowsers('further ways to sign in', (name) => {
     await page.goto(`${origin}/console/profile`);
     await page.getByText('You have none: you sign in another way.').waitFor();
     await page.getByRole('table', { name: 'Accounts' }).getByText(`Joined ${name}`).waitFor();
-    // After some minutes, only a new sign-in proves who it is.
+    // After some minutes, only a new sign-in proves the identity.
     laterMs += 6 * 60_000;
     await button('Disconnect').click();
     await dialog('Confirm that it is you').getByText('Sign out, then sign in again').waitFor();

@@ -27,7 +27,7 @@ export function EditAccount({ account, onDone, onClose }: Props) {
     >
       <Field label="Name" value={name} onChange={setName} required autoFocus maxLength={100} />
       <LimitsFields value={limits} onChange={setLimits} />
-      <p className="muted">What exists already stays, also above a limit.</p>
+      <p className="muted">Existing projects stay, even above a limit.</p>
     </FormDialog>
   );
 }

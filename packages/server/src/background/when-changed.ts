@@ -50,6 +50,6 @@ async function readSnapshot(database: Queryable): Promise<string> {
   const [row] = await database.query<{ state: string }>(
     sql`select concat_ws(' ', pg_current_snapshot(), pg_postmaster_start_time()) as state`,
   );
-  if (!row) throw new Error('PostgreSQL does not tell its snapshot.');
+  if (!row) throw new Error('PostgreSQL does not report its snapshot.');
   return row.state;
 }

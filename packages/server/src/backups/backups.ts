@@ -264,7 +264,7 @@ function exclusively<T>(
     );
     if (!lock?.mine) {
       throw errors.conflict(
-        'A backup is running already.',
+        'A backup is already running.',
         'GET /api/dbaas/v2/backups lists it when it is done.',
       );
     }

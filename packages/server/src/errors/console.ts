@@ -45,7 +45,7 @@ export const consoleErrors = {
       details: { retryable: false },
     }),
   personExists: () =>
-    new RowhouseError('conflict', 'Somebody with this email address exists already.', {
+    new RowhouseError('conflict', 'A person with this email address already exists.', {
       hint: 'Enter the current password of this address.',
       details: { retryable: false },
     }),
@@ -62,9 +62,13 @@ export const consoleErrors = {
       hint: 'List the members with GET /api/dbaas/v2/account/members.',
     }),
   invitedOther: (invited: string, own: string) =>
-    new RowhouseError('forbidden', `This invitation is for ${clip(invited)}, and you are ${clip(own)}.`, {
-      hint: 'Sign out, and open the link again. Or ask for an invitation to your own address.',
-    }),
+    new RowhouseError(
+      'forbidden',
+      `This invitation is for ${clip(invited)}, but you are signed in as ${clip(own)}.`,
+      {
+        hint: 'Sign out, and open the link again. Or ask for an invitation to your own address.',
+      },
+    ),
   personNotFound: (email: string) =>
     new RowhouseError('member_not_found', `Nobody has the email address "${clip(email)}".`, {
       hint: 'Check the address, or invite the person: rowhouse members invite <email> --role <role>.',
@@ -84,7 +88,7 @@ export const consoleErrors = {
       },
     ),
   wrongFactor: () =>
-    new RowhouseError('invalid_credentials', 'The code of the second factor is wrong, or was used before.', {
+    new RowhouseError('invalid_credentials', 'The code of the second factor is wrong or already used.', {
       hint: 'Wait for the next code of your authenticator app, or use a recovery code.',
     }),
   noPasskeys: () =>
@@ -137,7 +141,7 @@ export const consoleErrors = {
       hint: 'Ask an owner or an admin of an account for an invitation.',
     }),
   identityTaken: () =>
-    new RowhouseError('conflict', 'Somebody else signs in with this identity.', {
+    new RowhouseError('conflict', 'Another person already signs in with this identity.', {
       hint: 'Sign in with it, and disconnect it in that profile.',
       details: { retryable: false },
     }),

@@ -37,7 +37,7 @@ export class ExportLocked extends RowhouseError {
 
 export const dumpErrors = {
   exportRunning: () =>
-    new RowhouseError('rate_limited', 'An export of this project is running already.', {
+    new RowhouseError('rate_limited', 'An export of this project is already running.', {
       retryAfterS: 10,
       hint: 'Try again when it has ended. A project has one export at a time.',
     }),
@@ -101,7 +101,7 @@ export const dumpErrors = {
       hint: 'Send it again over a faster connection, or in parts: POST /uploads.',
     }),
   tooManyUploads: (most: number) =>
-    new RowhouseError('rate_limited', `${most} uploads of this account are arriving already.`, {
+    new RowhouseError('rate_limited', `This account already has ${most} uploads in progress.`, {
       retryAfterS: 30,
       hint: 'Send it when one of them has ended.',
     }),

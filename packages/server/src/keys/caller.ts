@@ -48,7 +48,7 @@ export function seesProject(caller: Caller, projectId: string): boolean {
 
 export function requireAccount(caller: Caller, action: string): AccountCaller {
   if (caller.kind !== 'account') {
-    throw errors.forbidden(`A key of a project cannot ${action}.`, 'Use an account key (rh_acct_…).');
+    throw errors.forbidden(`A project key cannot ${action}.`, 'Use an account key (rh_acct_…).');
   }
   return caller;
 }

@@ -85,7 +85,7 @@ export async function startMoveOf(
   const { server: name, max_pause_ms: maxPauseMs = defaultMaxPauseMs } = input;
   const from = servers.of(project.server_id);
   if (from.name === name)
-    throw errors.conflict(`"${slug}" is on the server "${name}" already.`, 'Choose another server.');
+    throw errors.conflict(`"${slug}" is already on the server "${name}".`, 'Choose another server.');
   const { server: to } = servers.place({ limitMb: project.limit_mb, server: name });
   const isClosed = (await findClosed(control, project.id)) ?? false;
   const plan = await planMove(project, { from, to }, input, isClosed);

@@ -26,7 +26,7 @@ export async function insertMove(control: Control, move: Move, template: string)
   try {
     await control.transaction(async (transaction) => {
       const running = await transaction.query(sql`select from moves where state = 'copying'`);
-      if (running.length >= atOnce) throw errors.overloaded('Enough projects are being moved already.', 30);
+      if (running.length >= atOnce) throw errors.overloaded('Too many projects are already being moved.', 30);
       const [project] = await transaction.query(sql`
         select from projects where id = ${projectId} and server_id = ${fromServer} and deleted_at is null for share`);
       if (!project)

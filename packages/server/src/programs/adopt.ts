@@ -117,7 +117,7 @@ function describe(error: unknown): { message: string; hint?: string | undefined 
   if (cause)
     return {
       message: `The server cannot be reached: ${cause.message || cause.code}`,
-      hint: 'Nothing was changed that a start of the service does not settle. Check the server, then try again.',
+      hint: 'The next start of the service settles what was changed. Check the server, then try again.',
     };
   return { message: error instanceof Error ? error.message : String(error) };
 }

@@ -271,19 +271,16 @@ export function openHeadroom(options: Options): Headroom {
       ? project.then((found) => admitTo(found, alwaysMeasured))
       : admitTo(project, alwaysMeasured);
   };
-  const admitTo = (
-    project: ProjectSize,
-    alwaysMeasured: boolean,
-  ): Admission | null | Promise<Admission | null> => {
+  const admitTo = (project: ProjectSize, always: boolean): Admission | null | Promise<Admission | null> => {
     const now = performance.now();
     if (isFar(project, now)) {
       // Measured again before the bound reaches the limit.
       if (boundOf(project, now) + 2 * farBytesOf(project) > project.limit || now - project.at > 1_000)
         measure(project).catch(onError);
-      return alwaysMeasured ? admissionOf(project) : null;
+      return always ? admissionOf(project) : null;
     }
     const known = feed.becomingKnown();
-    if (known) return known.then(() => admit(project.id, alwaysMeasured));
+    if (known) return known.then(() => admit(project.id, always));
     // Nothing can use up the rest within the next milliseconds, which is long enough for most statements.
     if (!isLow(project) && boundOf(project, now + 4) < project.limit - project.reserve) {
       if (boundOf(project, now + 8) > project.limit - project.reserve) measure(project).catch(onError);
@@ -291,7 +288,7 @@ export function openHeadroom(options: Options): Headroom {
     }
     return measure(project).then(() => {
       const far = isFar(project, performance.now());
-      return far && !alwaysMeasured ? null : admissionOf(project);
+      return far && !always ? null : admissionOf(project);
     });
   };
 

@@ -110,7 +110,7 @@ export async function unlinkIdentities({ control }: Deps, personId: string): Pro
       select password_hash is not null or exists (select from passkeys where person_id = people.id) as "hasOther"
       from people where id = ${personId} for update`);
     if (!person?.hasOther)
-      throw errors.conflict('You could not sign in any more.', 'Add a passkey first, or set a password.');
+      throw errors.conflict('You could no longer sign in.', 'Add a passkey first, or set a password.');
     await dropIdentities(transaction, personId);
   });
 }

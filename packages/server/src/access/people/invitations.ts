@@ -114,7 +114,7 @@ async function checkRoom(transaction: Queryable, accountId: string, emailKey: st
             + (select count(*) from invitations where account_id = ${accountId} and expires_at > now()))::int as count`);
   if (found?.isMember)
     throw errors.conflict(
-      'This person is a member already.',
+      'This person is already a member.',
       'Change the role: PATCH …/account/members/:id.',
     );
   if (found && found.count >= maxMembers)

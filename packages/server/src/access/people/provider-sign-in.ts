@@ -1,5 +1,4 @@
-// A person proves who it is by another provider. The own second factor of the person is asked for as well, unless the provider has
-// asked for one. The answer of a provider counts once, so that a request without the code gets a proof for the next one.
+// Sign-in with another provider. The person's own second factor is required as well, unless the provider has asked for one. The answer of a provider counts once, so that a request without the code gets a proof for the next one.
 
 import { sealBytes, unsealBytes } from '../../control/seal.ts';
 import { errors, RowhouseError } from '../../errors/errors.ts';

@@ -32,7 +32,7 @@ export async function beginFactor(
   const sealed = sealBytes(masterKey, 'second factors', Buffer.from(secret.base32), person.id);
   const [row] = await control.change(sql`
     update people set totp_sealed = ${sealed} where id = ${person.id} and totp_confirmed_at is null returning id`);
-  if (!row) throw errors.conflict('You have a second factor already.', 'Remove it first.');
+  if (!row) throw errors.conflict('You already have a second factor.', 'Remove it first.');
   return { secret: secret.base32, uri: generatorOf(secret, person.email).toString() };
 }
 

@@ -1,4 +1,4 @@
-// A person proves who it is: by a password, and by a second factor where there is one.
+// Sign-in of a person: a password, and a second factor if the person has one.
 import { type PasswordDeps, provePassword } from './passwords.ts';
 import { type FactorDeps, proveFactor } from './second-factor.ts';
 

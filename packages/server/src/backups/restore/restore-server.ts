@@ -68,7 +68,7 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
   const { storage, masterKey, dataFolder, to, signal, progress } = request;
   const cluster = clusterFolderOf(dataFolder);
   if (holdsData(cluster)) {
-    throw new EngineError(`${cluster} contains data already. Nothing was changed.`, {
+    throw new EngineError(`${cluster} already contains data. Nothing was changed.`, {
       hint: 'Choose an empty data folder with --data. Or move that folder away.',
     });
   }

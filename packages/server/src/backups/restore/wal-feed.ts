@@ -48,7 +48,7 @@ export async function feedWal(request: Request): Promise<void> {
     }
     const bytes = await coming.shift();
     const name = segmentName(timeline, start, request.segmentBytes);
-    if (!bytes) throw new Error(`The WAL segment ${name} is not stored any more.`);
+    if (!bytes) throw new Error(`The WAL segment ${name} is no longer stored.`);
     while (start > replayed() + ahead * size) await sleep(lookMs, undefined, { signal });
     await place(request, name, bytes);
     await removeBefore(folder, replayed() - behind * size, request.segmentBytes);

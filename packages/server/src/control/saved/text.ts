@@ -1,4 +1,4 @@
-// PostgreSQL cannot store a NUL character, in no text.
+// PostgreSQL cannot store a NUL character in any text, so a text with one is refused before it is sent.
 import { errors } from '../../errors/errors.ts';
 
 export function refuseNul(text: string, path: string): void {

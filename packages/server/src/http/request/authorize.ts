@@ -30,7 +30,7 @@ export function requireAction({ caller, operator }: FastifyRequest, action: Acti
   } else if (caller?.kind === 'account') {
     if (!mayAct(caller, action)) throw errors.roleForbidden(caller.role);
   } else if (action === 'service.operate' || action === 'accounts.manage') {
-    throw errors.forbidden('A key of a project cannot do this.', 'Use an operator key (rh_oper_…).');
+    throw errors.forbidden('A project key cannot do this.', 'Use an operator key (rh_oper_…).');
   }
 }
 

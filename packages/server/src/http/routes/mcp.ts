@@ -192,7 +192,7 @@ async function callApi(
       this.push(null);
     },
   });
-  const breakOff = () => void payload.destroy(new Error('The agent does not wait any more.'));
+  const breakOff = () => void payload.destroy(new Error('The agent no longer waits.'));
   if (signal.aborted) return cancelled;
   signal.addEventListener('abort', breakOff);
   try {

@@ -169,7 +169,7 @@ async function checkServer(control: Queryable, { id, name }: ServerRow, url: str
     sql`select from servers where id = ${id} and system_identifier = ${systemIdentifier}`,
   );
   if (!same)
-    throw new EngineError(`The address of "${name}" leads to another PostgreSQL server than before.`, {
+    throw new EngineError(`The address of "${name}" now leads to a different PostgreSQL server.`, {
       hint: 'Check where the address leads. The projects are on the server that was added under this name.',
     });
 }
@@ -180,7 +180,7 @@ async function checkName(there: ControlDatabases, name: string, installation: st
   throw new EngineError(
     isOurs
       ? `The server has a control database "${name}" of this installation already, from an earlier adoption.`
-      : `The server has a database "${name}" already.`,
+      : `The server already has a database "${name}".`,
     {
       hint: isOurs
         ? 'If the installation in the data folder is the one that counts, rename or drop that database.'

@@ -81,9 +81,12 @@ async function ask({ name, systemIdentifier }: ServerRow, database: Queryable): 
     .query<{ id: string }>(sql`select system_identifier::text as id from pg_control_system()`)
     .catch(() => [null]);
   if (found && (systemIdentifier === null || found.id === systemIdentifier)) return;
-  throw new EngineError(`The server "${name}" ${found ? 'is another one than it was' : 'does not answer'}.`, {
-    hint: 'Every server gets new passwords. Start it, or remove it from the installation first.',
-  });
+  throw new EngineError(
+    `The server "${name}" ${found ? 'is not the same server as before' : 'does not answer'}.`,
+    {
+      hint: 'Every server gets new passwords. Start it, or remove it from the installation first.',
+    },
+  );
 }
 
 /** Another API machine would go on with the old key. */

@@ -147,7 +147,7 @@ async function look(database: Database, folder: string, capacity: Capacity): Pro
            case when pg_is_in_recovery() then pg_get_wal_replay_pause_state() end as paused,
            pg_last_xact_replay_timestamp() as "lastCommit",
            (select wait_event from pg_stat_activity where backend_type = 'startup') as "waitsFor"`);
-  if (!row) throw new EngineError('The PostgreSQL of the restore does not tell how far it is.');
+  if (!row) throw new EngineError('The PostgreSQL of the restore does not report its progress.');
   // It does not pause at the target, but ends the replay there, if it cannot answer before: a transaction with many savepoints was
   // open during the backup, and still is.
   const isPaused = row.paused === 'paused' || row.paused === null;

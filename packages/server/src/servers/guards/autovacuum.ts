@@ -69,7 +69,7 @@ async function look({ maintenance }: Server): Promise<Look> {
            exists (select from pg_stat_activity where backend_type = 'autovacuum worker'
                      and backend_start < clock_timestamp() - interval '10 s') as "isVacuuming"
     from pg_database`);
-  if (!row) throw new Error('PostgreSQL does not tell its databases.');
+  if (!row) throw new Error('PostgreSQL does not list its databases.');
   return row;
 }
 
