@@ -48,7 +48,7 @@ export function CreateAccount({ onCreated, onClose }: Props) {
         value={email}
         onChange={setEmail}
         autoComplete="off"
-        help="Optional: they get a link by mail, or you get it to send. In any case you get the first key of the account."
+        help="Optional: they get a link by mail, or you get it to send. Either way, you get the first key of the account."
       />
       <LimitsFields value={limits} onChange={setLimits} />
     </FormDialog>

@@ -41,7 +41,7 @@ export function RecoverPerson({ onClose }: { onClose: () => void }) {
       <EmailField value={email} onChange={setEmail} autoFocus autoComplete="off" />
       <CheckField
         label="Also remove the second factor"
-        help="If it was lost. Also removes all passkeys, and disconnects the other provider. Make sure that it is really that person who asks."
+        help="Choose this if the second factor was lost. It also removes all passkeys and disconnects the other provider. Make sure that the request really comes from this person."
         checked={resetsFactor}
         onChange={setResetsFactor}
       />

@@ -18,7 +18,7 @@ export function RecoverPassword({ code }: { code: string }) {
   return (
     <SignInCard
       title="Set a new password"
-      about="All of your sessions end, in every browser."
+      about="All your sessions end, in every browser."
       error={error}
       onSubmit={() => void save()}
       foot={

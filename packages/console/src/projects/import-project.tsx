@@ -46,7 +46,7 @@ export function ImportProject({ onClose }: { onClose: () => void }) {
             restart();
             if (chosen && project.name === '') change({ name: nameOf(chosen) });
           }}
-          help="Of pg_dump --format=custom or plain. If the connection breaks, the upload goes on where it stopped."
+          help="A file of pg_dump --format=custom or plain. If the connection breaks, the upload goes on where it stopped."
         />
       ) : (
         <Field

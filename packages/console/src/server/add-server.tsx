@@ -65,7 +65,7 @@ export function AddServer({ onClose }: { onClose: () => void }) {
         autoComplete="off"
         maxLength={2_000}
         placeholder="postgres://user:password@db2.example.com:5432/postgres"
-        help="Of a superuser, or a role with CREATEDB and CREATEROLE. It is stored encrypted and never shown."
+        help="With the name and password of a superuser, or of a role with CREATEDB and CREATEROLE. It is stored encrypted and never shown."
         mono
       />
       <Field

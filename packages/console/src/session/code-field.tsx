@@ -24,7 +24,7 @@ export function CodeField({ value, onChange, onlyApp = false, isFocused = true }
       help={
         onlyApp
           ? 'The six digits that your authenticator app shows.'
-          : 'Of your authenticator app, or a recovery code.'
+          : 'The code of your authenticator app, or a recovery code.'
       }
       mono
     />

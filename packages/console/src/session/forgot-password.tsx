@@ -16,7 +16,7 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
   return (
     <SignInCard
       title="Forgot your password?"
-      about="You get a mail with a link, which sets a new password once."
+      about="You get an email with a link that sets a new password once."
       reason={isSent ? `If ${email.trim()} belongs to a member, the mail is on its way.` : null}
       error={error}
       onSubmit={() => void submit()}

@@ -101,7 +101,7 @@ export const alterations = {
         label: 'Default',
         kind: 'expression',
         isOptional: true,
-        help: 'An SQL expression. Empty: the default is removed.',
+        help: 'A SQL expression. Empty: the default is removed.',
       },
     ],
     sql: (table, values) =>

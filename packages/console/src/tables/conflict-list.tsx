@@ -68,7 +68,7 @@ function about(staged: Staged, { key, theirs, isRefused }: Conflict): string {
   if (isRefused)
     return 'PostgreSQL did not change this row, although nobody else did. A policy or a trigger may prevent it.';
   if (!theirs) return 'Somebody else has deleted this row, or it cannot be seen any more.';
-  if (staged.deleted.has(key)) return 'Somebody else has changed this row, which you want to delete.';
+  if (staged.deleted.has(key)) return 'Somebody else has changed this row since you decided to delete it.';
   return 'Somebody else has changed what you want to change.';
 }
 

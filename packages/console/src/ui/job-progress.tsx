@@ -72,7 +72,7 @@ export function JobProgress({ job: started, queryKeys }: { job: Job; queryKeys: 
       ) : null}
       {job.status === 'done_with_losses' ? (
         <div className="note note-warn" role="alert">
-          <p>Not everything could be taken over. Look through what is missing before you use the project.</p>
+          <p>Some of the dump could not be imported. Check what is missing before you use the project.</p>
           <p className="note-hint">{firstLosses(job)}</p>
         </div>
       ) : null}

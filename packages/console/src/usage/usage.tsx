@@ -123,7 +123,7 @@ function Requests({ slug }: { slug: string }) {
   // A key for some tables may not see the requests of other keys.
   if (error instanceof ApiError && error.status === 403) return null;
   return (
-    <Section title="Requests" about="Of the last hour, in the process that answers.">
+    <Section title="Requests" about="Requests of the last hour, in the process that answers.">
       <div className="panel panel-pad">
         {error ? <ErrorState error={error} onRetry={() => void refetch()} /> : null}
         {data ? <RequestChart minutes={data.requests} /> : null}

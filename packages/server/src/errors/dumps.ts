@@ -107,7 +107,7 @@ export const dumpErrors = {
     }),
   uploadNotFound: (id: string) =>
     new RowhouseError('upload_not_found', `There is no upload "${clip(id)}".`, {
-      hint: 'It was imported, deleted, has expired, or is on another machine of the service. Begin again: POST /uploads.',
+      hint: 'It was imported or deleted, has expired, or is on another machine of the service. Begin again: POST /uploads.',
     }),
   uploadBusy: () =>
     new RowhouseError('conflict', 'Another request is using this upload.', {
