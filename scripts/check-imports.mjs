@@ -10,8 +10,9 @@ import { fileURLToPath } from 'node:url';
  * stands in one step does not import each other.
  */
 const ranks = [
-  // Errors that callers see, settings that operators set, and limits that nobody sets. They know nothing of the service.
-  [['settings/limits'], ['errors', 'settings']],
+  // Errors that callers see, settings that operators set, and limits that nobody sets. They know nothing of the service. Before them
+  // only what is known of addresses of the network, with which settings are checked.
+  [['settings/limits', 'lib/networks'], ['errors', 'settings']],
   // Turns, slots, pauses, memory, the log: each once for the whole house.
   [['lib']],
   // The wire, pools, the service's own connections, replication. The only room that imports a driver.

@@ -1,8 +1,8 @@
 // Who may use direct connections: only a project's own role, in its own database, without replication, and with TLS from other
 // machines. PostgreSQL itself checks the password.
 import { isId } from '../control/new-id.ts';
+import { isLoopback } from '../lib/networks.ts';
 import { databaseOf } from '../servers/databases/provision.ts';
-import { isLoopback } from '../settings/loopback.ts';
 import { ProxyError } from './proxy-error.ts';
 import type { StartupRequest } from './startup-packet.ts';
 

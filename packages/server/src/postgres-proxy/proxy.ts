@@ -3,14 +3,13 @@
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SecureContext } from 'node:tls';
+import { networkOf, plainAddress } from '../lib/networks.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Server } from '../servers/server.ts';
 import { keepAliveMs, maxDirectSessions, proxyLimits } from '../settings/limits/direct-connections.ts';
-import { plainAddress } from '../settings/loopback.ts';
 import { admittedProject, requireTls } from './access.ts';
 import { unavailable } from './backend.ts';
 import { openCancelRequests } from './cancel.ts';
-import { limitKey } from './client-address.ts';
 import { type Counts, newCounts, type Refusal } from './counts.ts';
 import type { EndReason } from './farewell.ts';
 import { openCounter, openQueue, openRate } from './limits.ts';
@@ -86,7 +85,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
 
   const refuse = (client: string, reason: Refusal, error: Error) => {
     counts.connections[reason]++;
-    if (!logged.take(limitKey(client))) return;
+    if (!logged.take(networkOf(client))) return;
     log.info({ client, reason, problem: error.message }, 'a direct connection was refused');
   };
 
@@ -96,7 +95,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     sockets.add(raw);
     pending.add(raw);
     raw.once('close', () => sockets.delete(raw));
-    const leave = halfOpen.enter(limitKey(client));
+    const leave = halfOpen.enter(networkOf(client));
     /** The socket that can carry an answer. */
     let answers = raw;
     const late = new AbortController();
@@ -107,7 +106,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     try {
       if (!leave) throw tooMany('too many connections from this address are waiting to log in', 'half_open');
       const context = async () => {
-        while (!handshakes.take(limitKey(client)) && !raw.destroyed) await sleep(handshakeLookMs);
+        while (!handshakes.take(networkOf(client)) && !raw.destroyed) await sleep(handshakeLookMs);
         return options.context();
       };
       const negotiated = await negotiate(raw, context, (secure) => {
@@ -144,7 +143,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
   /** A client that connects again while its project is moved waits, and takes no turn of others meanwhile. */
   const findServer = async (project: string, client: string, ended: AbortSignal): Promise<ProxiedServer> => {
     for (;;) {
-      const leave = await lookUps.enter(limitKey(client), ended).catch(tooManyLogins);
+      const leave = await lookUps.enter(networkOf(client), ended).catch(tooManyLogins);
       const server = await options.serverOf(project).finally(leave);
       if (server) return server;
       if (ended.aborted) throw unavailable();
@@ -163,7 +162,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     checkRoom(project);
     const ended = AbortSignal.timeout(limits.loginMs);
     const server = await findServer(project, client, ended);
-    const leave = await loginsOn(server).enter(limitKey(client), ended).catch(tooManyLogins);
+    const leave = await loginsOn(server).enter(networkOf(client), ended).catch(tooManyLogins);
     let penaltyMs = 0;
     try {
       checkRoom(project);
@@ -200,9 +199,9 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
 
   const cancel = async (socket: Socket, key: { pid: number; secret: Buffer }, client: string) => {
     const leave = await lookUps
-      .enter(limitKey(client), AbortSignal.timeout(limits.startupMs))
+      .enter(networkOf(client), AbortSignal.timeout(limits.startupMs))
       .catch(() => null);
-    const isSent = leave !== null && (await cancels.send(key, limitKey(client)));
+    const isSent = leave !== null && (await cancels.send(key, networkOf(client)));
     leave?.();
     counts.cancels[isSent ? 'sent' : 'dropped']++;
     closeSoon(socket);

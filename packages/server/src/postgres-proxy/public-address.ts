@@ -1,6 +1,7 @@
 // The address of the proxy: where it listens, and what clients are told.
+
+import { isLoopback } from '../lib/networks.ts';
 import type { Config } from '../settings/config.ts';
-import { isLoopback } from '../settings/loopback.ts';
 
 type Settings = Pick<Config, 'host' | 'postgresHost' | 'postgresPort' | 'publicHost'>;
 /** `sslmode`: what a connection string must contain. Without it, clients may choose. */

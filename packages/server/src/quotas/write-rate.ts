@@ -1,7 +1,7 @@
 // How fast a server can write: between two measurements, no project grows faster.
 import { availableParallelism } from 'node:os';
+import { isLoopback } from '../lib/networks.ts';
 import type { Address } from '../postgres/admin/database.ts';
-import { isLoopback } from '../settings/loopback.ts';
 
 const mb = 1024 * 1024;
 /** The most that one core can write in a millisecond: 0.7 MB were measured, with a hash index and faked statistics. */

@@ -2,6 +2,7 @@
 // refused if projects could not work there; a missing guard is reported, never skipped silently.
 
 import { RowhouseError } from '../errors/errors.ts';
+import { withoutBrackets } from '../lib/networks.ts';
 import { type Address, openDatabase, type Queryable } from '../postgres/admin/database.ts';
 import { Primary } from '../postgres/admin/primary.ts';
 import { sql } from '../postgres/sql.ts';
@@ -35,7 +36,7 @@ export function parseDatabaseUrl(text: string): Address {
 
 function hostOf({ hostname, port }: URL): Host {
   return {
-    host: decodeURIComponent(hostname.replace(/^\[(.*)\]$/, '$1')),
+    host: decodeURIComponent(withoutBrackets(hostname)),
     port: port ? Number(port) : 5432,
   };
 }

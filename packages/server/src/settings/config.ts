@@ -4,9 +4,9 @@
 import { isIP } from 'node:net';
 import path from 'node:path';
 import { requirementOf, type Setting, type SettingName, settings } from '@rowhouse/api/settings';
+import { isLoopback, isRange } from '../lib/networks.ts';
 import { type BackupLocation, type Credentials, parseBackupUrl } from './backup-url.ts';
 import { splitHosts } from './database-url.ts';
-import { isLoopback } from './loopback.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
 type Declared<Name extends SettingName> = (typeof settings)[Name];
@@ -306,14 +306,7 @@ function hosts(value: string): readonly string[] | null {
 
 function proxies(value: string): readonly string[] | null {
   const entries = value.split(',').map((entry) => entry.trim());
-  const areValid = entries.every((proxy) => {
-    const [, address = '', bits] = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(proxy) ?? [];
-    const maxBits = { 4: 32, 6: 128 }[isIP(address)] ?? 0;
-    // A range of 0 bits would trust every client.
-    const isRange = Number(bits ?? maxBits) >= 1 && Number(bits ?? maxBits) <= maxBits;
-    return proxy === 'loopback' || isRange;
-  });
-  return areValid ? entries : null;
+  return entries.every((proxy) => proxy === 'loopback' || isRange(proxy)) ? entries : null;
 }
 
 function smtpUrl(value: string): string | null {

@@ -1,7 +1,8 @@
 // A self-signed certificate in DER. Node can generate and export keys but not certificates, and these few fields of X.509
 // need no library.
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
-import { isIP, isIPv4 } from 'node:net';
+import { isIP } from 'node:net';
+import { addressBytes } from '../lib/networks.ts';
 
 const validDays = 3650;
 
@@ -55,16 +56,6 @@ function extension(id: number[], isCritical: boolean, value: Buffer): Buffer {
 
 function generalName(name: string): Buffer {
   return isIP(name) ? tagged(0x87, addressBytes(name)) : tagged(0x82, Buffer.from(name));
-}
-
-function addressBytes(address: string): Buffer {
-  if (isIPv4(address)) return Buffer.from(address.split('.').map(Number));
-  // The URL parser writes IPv6 in its shortest form, without an IPv4 part.
-  const [head = '', tail] = new URL(`http://[${address.split('%')[0]}]`).hostname.slice(1, -1).split('::');
-  const groups = (text: string) => text.split(':').filter(Boolean);
-  const missing = tail === undefined ? 0 : 8 - groups(head).length - groups(tail).length;
-  const all = [...groups(head), ...Array.from({ length: missing }, () => '0'), ...groups(tail ?? '')];
-  return Buffer.from(all.map((group) => group.padStart(4, '0')).join(''), 'hex');
 }
 
 /** GeneralizedTime: after 2049 UTCTime is too short. RFC 5280 wants UTCTime until then. */

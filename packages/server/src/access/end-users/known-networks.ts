@@ -1,8 +1,9 @@
 // Known networks: those from which a user has signed in before (table auth.places). Attackers guess from other
 // networks, so attempts from a known network have a rate limit that attackers cannot use up.
 import { knownNetworkDays, networksPerUser } from '../../settings/limits/end-users.ts';
+import { networkOf } from '../../lib/networks.ts';
 import type { AuthContext } from './auth-context.ts';
-import { attemptId, networkOf } from './rate-limits.ts';
+import { attemptId } from './rate-limits.ts';
 
 /**
  * The id of the network that a request comes from, as a bytea; null: the application did not send the user's address.

@@ -2,11 +2,12 @@
 // can still sign in during an attack: a known network has its own limit, and from elsewhere a slow limit (`late`)
 // remains when attackers have used up the usual one. Unknown e-mails are treated like any other.
 import { errors, type RowhouseError } from '../../errors/errors.ts';
+import { networkOf } from '../../lib/networks.ts';
 import type { Email } from '../mail/emails.ts';
 import type { AuthContext } from './auth-context.ts';
 import type { UserDeps } from './deps.ts';
 import { isKnownNetwork, networkIdOf } from './known-networks.ts';
-import { attemptId, count, networkOf, waitFor } from './rate-limits.ts';
+import { attemptId, count, waitFor } from './rate-limits.ts';
 
 /** The user whose password is tried, and the limits that the attempt was counted against. */
 export type Admitted = Readonly<{

@@ -2,7 +2,6 @@
 // across processes and restarts. An attempt is counted before its password is checked, so concurrent requests cannot
 // exceed a limit.
 import { createHash } from 'node:crypto';
-import { isIP } from 'node:net';
 import type { Rate } from '../../lib/rate-limits.ts';
 import { sql } from '../../postgres/sql.ts';
 import {
@@ -43,32 +42,6 @@ export function attemptId(limit: Limit | 'network', ...about: string[]): string 
   return `\\x${createHash('sha256')
     .update(JSON.stringify([limit, ...about]))
     .digest('hex')}`;
-}
-
-/** Some proxies append the port, which differs each time. */
-function withoutPort(given: string): string {
-  return /^(?:(\d+\.\d+\.\d+\.\d+)|\[(.+)\])(?::\d+)?$/.exec(given)?.slice(1).find(Boolean) ?? given;
-}
-
-export function isAddress(given: string): boolean {
-  return isIP(withoutPort(given)) !== 0;
-}
-
-/** An IPv6 client controls a whole /64, so that counts as one network. */
-export function networkOf(given: string): string {
-  const address = withoutPort(given);
-  if (!address.includes(':')) return address;
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
-  if (mapped) return mapped;
-  const [head = '', tail] = address.split('%', 1)[0]?.split('::') ?? [];
-  const before = head === '' ? [] : head.split(':');
-  const after = tail === undefined || tail === '' ? [] : tail.split(':');
-  const zeros = tail === undefined ? 0 : Math.max(0, 8 - before.length - after.length);
-  const groups = [...before, ...Array<string>(zeros).fill('0'), ...after];
-  return `${groups
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(':')}::/64`;
 }
 
 /**

@@ -10,7 +10,7 @@ import type { SMTPTransportOptions } from 'nodemailer';
 import { errors, RowhouseError } from '../../errors/errors.ts';
 import { AccountSlots } from '../../lib/account-slots.ts';
 import { deliveryMs, messagesAtOnce } from '../../settings/limits/mail.ts';
-import { isLoopback } from '../../settings/loopback.ts';
+import { isLoopback, withoutBrackets } from '../../lib/networks.ts';
 import { type Message, mailOf } from './mail-texts.ts';
 
 export type { Message };
@@ -125,7 +125,7 @@ function mailChannel(smtpUrl: string, from: string): Channel {
 const plainAddress = /^[^\p{C}\p{Z}<>()[\]\\,;:"@]+@[^\p{C}\p{Z}<>()[\]\\,;:"@/?#%]+$/u;
 
 function mailServer({ protocol, hostname, port, username, password }: URL) {
-  const host = hostname.toLowerCase().replace(/^\[(.*)\]$/, '$1');
+  const host = withoutBrackets(hostname.toLowerCase());
   const isSecure = protocol === 'smtps:';
   const isHere = isLoopback(host);
   return {

@@ -7,10 +7,10 @@ import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simp
 import type { Control } from '../../control/control.ts';
 import { isId, newId } from '../../control/new-id.ts';
 import { errors } from '../../errors/errors.ts';
+import { isLoopback, withoutBrackets } from '../../lib/networks.ts';
 import type { Queryable } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { maxPasskeys, passkeyChallengeMinutes } from '../../settings/limits/people.ts';
-import { isLoopback } from '../../settings/loopback.ts';
 import { isChallenge, newChallenge, useChallenge } from './challenges.ts';
 
 /** Where passkeys are valid: WebAuthn's relying party. */
@@ -35,7 +35,7 @@ export function relyingPartyOf(page: string | null): RelyingParty | null {
   const { protocol, hostname, port, origin } = new URL(page);
   if (isLoopback(hostname))
     return { id: 'localhost', origin: `${protocol}//localhost${port === '' ? '' : `:${port}`}` };
-  return isIP(hostname.replace(/^\[|\]$/g, '')) ? null : { id: hostname, origin };
+  return isIP(withoutBrackets(hostname)) ? null : { id: hostname, origin };
 }
 
 type Row = {

@@ -3,6 +3,7 @@
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { withoutBrackets } from '../../lib/networks.ts';
 import type { S3Location } from '../../settings/backup-url.ts';
 import { sign } from './s3-signature.ts';
 import { StorageError } from './storage.ts';
@@ -54,7 +55,7 @@ export function openS3Client(location: S3Location): S3Client {
     const signed = sign(unsigned, credentials, region, new Date());
     return new Promise((resolve, reject) => {
       const sent = start({
-        hostname: url.hostname.replace(/^\[|\]$/g, ''),
+        hostname: withoutBrackets(url.hostname),
         ...(url.port && { port: url.port }),
         method,
         path: signed.path,

@@ -1,7 +1,7 @@
 // Limits failed sign-ins of one network. Keys and links have 256 random bits, so that this is not against guessing: it keeps
 // a program that tries from costing look-ups. It counts in memory, because an unauthenticated request must not cause writes.
-import { networkOf } from '../../access/end-users/rate-limits.ts';
 import { errors, RowhouseError } from '../../errors/errors.ts';
+import { networkOf } from '../../lib/networks.ts';
 import { openBuckets } from '../../lib/rate-limits.ts';
 
 export type Attempts = {

@@ -1,7 +1,7 @@
 // Which requests count as those of the console's page. None of the checks relies on the session: they hold for signing in too.
 import type { FastifyRequest } from 'fastify';
 import { errors } from '../../errors/errors.ts';
-import { isLoopback } from '../../settings/loopback.ts';
+import { isLoopback } from '../../lib/networks.ts';
 import { readHost } from '../request/host.ts';
 
 /** The host by which the browser reached the service. */

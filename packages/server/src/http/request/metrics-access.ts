@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify';
 import { errors } from '../../errors/errors.ts';
 import type { KeyRing } from '../../keys/verify.ts';
-import { isLoopback, plainAddress } from '../../settings/loopback.ts';
+import { isLoopback, plainAddress } from '../../lib/networks.ts';
 import { requireAction } from './authorize.ts';
 import { identify } from './caller.ts';
 import { isForwarded } from './forwarded.ts';

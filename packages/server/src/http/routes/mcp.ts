@@ -8,6 +8,7 @@ import { apiPrefix } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { errors } from '../../errors/errors.ts';
+import { isLoopback, plainAddress } from '../../lib/networks.ts';
 import { readAtMost } from '../../mcp/results.ts';
 import { openRunningCalls } from '../../mcp/running-calls.ts';
 import type { Answer, CallApi } from '../../mcp/server.ts';
@@ -16,10 +17,10 @@ import { toJsonText } from '../../query/json/json-text.ts';
 import { isLarge } from '../../query/json/large-json.ts';
 import { namesOf } from '../../query/json/names.ts';
 import { agentBodyBytes, defaultTimeoutMs } from '../../settings/limits/requests.ts';
-import { isLoopback, plainAddress } from '../../settings/loopback.ts';
 import type { Deps } from '../deps.ts';
 import { identify } from '../request/caller.ts';
 import { isForwarded } from '../request/forwarded.ts';
+import { readHost } from '../request/host.ts';
 import { onResponseEnd } from '../response-end.ts';
 
 type Options = Readonly<{
@@ -148,7 +149,7 @@ async function openMcp(version: string): Promise<Serve> {
  * second check against DNS rebinding: who connects from this machine itself calls it by a name of this machine.
  */
 function checkSender({ headers, socket }: FastifyRequest, { origins, hosts }: Options): void {
-  const { origin, host = '' } = headers;
+  const { origin, host } = headers;
   const isListed = origin !== undefined && origins !== '*' && origins.includes(origin);
   if ((origin !== undefined || headers['sec-fetch-site'] !== undefined) && !isListed)
     throw errors.forbidden(
@@ -156,7 +157,7 @@ function checkSender({ headers, socket }: FastifyRequest, { origins, hosts }: Op
       'Connect the agent itself, or add the origin of the page to ROWHOUSE_CORS_ORIGINS.',
     );
   if (!isLoopback(plainAddress(socket.remoteAddress)) || isForwarded(headers)) return;
-  const name = host.toLowerCase().replace(/:\d{1,5}$/, '');
+  const { name } = readHost(host);
   if (!isLoopback(name) && !hosts.includes(name))
     throw errors.forbidden(
       'MCP does not know this service by the host name of the request.',

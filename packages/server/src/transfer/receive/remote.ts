@@ -2,9 +2,9 @@
 // only it can reach: the name is resolved once, every address is judged, and the connection goes to the address that was
 // judged. Always by WebAssembly: an installed pg_dump would resolve the name again.
 import { lookup } from 'node:dns/promises';
-import { BlockList, isIP } from 'node:net';
-import { networkInterfaces } from 'node:os';
+import { isIP } from 'node:net';
 import { errors } from '../../errors/errors.ts';
+import { isElsewhere, withoutBrackets } from '../../lib/networks.ts';
 import type { Address } from '../../postgres/admin/database.ts';
 import { DumpError } from '../export/pg-dump.ts';
 import { dumpByWasm } from '../export/wasm.ts';
@@ -20,7 +20,7 @@ export function readRemote(from: string): Remote {
   const url = new URL(from);
   if (url.protocol !== 'postgres:' && url.protocol !== 'postgresql:')
     throw bad('must begin with postgres://');
-  const name = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  const name = withoutBrackets(url.hostname);
   // A Unix socket would be written as %2Fpath, or as the parameter host.
   if (name === '' || name.includes('%') || name.includes('/')) throw bad('has no host');
   for (const parameter of url.searchParams.keys())
@@ -125,58 +125,4 @@ function argumentsFor({ address, name }: Remote): string[] {
 function codeOf(error: unknown): string {
   const { code } = error as { code?: unknown };
   return typeof code === 'string' ? code.slice(0, 40) : 'no answer';
-}
-
-const hidden = new BlockList();
-for (const [net, prefix] of [
-  ...([
-    ['0.0.0.0', 8],
-    ['10.0.0.0', 8],
-    ['100.64.0.0', 10],
-    ['127.0.0.0', 8],
-    ['169.254.0.0', 16],
-  ] as const),
-  ...([
-    ['172.16.0.0', 12],
-    ['192.0.0.0', 24],
-    ['192.0.2.0', 24],
-    ['192.168.0.0', 16],
-  ] as const),
-  ...([
-    ['198.18.0.0', 15],
-    ['198.51.100.0', 24],
-    ['203.0.113.0', 24],
-    ['224.0.0.0', 3],
-  ] as const),
-])
-  hidden.addSubnet(net, prefix, 'ipv4');
-/** Addresses of IPv6 that are given out for the public network, without those that embed IPv4. */
-const given = new BlockList();
-given.addSubnet('2000::', 3, 'ipv6');
-for (const [net, prefix] of [
-  ['2001::', 32],
-  ['2001:db8::', 32],
-  ['2002::', 16],
-  ['3fff::', 20],
-] as const)
-  hidden.addSubnet(net, prefix, 'ipv6');
-
-/**
- * A connection to a public address of this machine does not leave it, so no firewall in front of it would see it. `own`: the
- * addresses of this machine now.
- */
-export function isElsewhere(ip: string, family: 'ipv4' | 'ipv6', own = ownAddresses()): boolean {
-  return isPublic(ip, family) && !own.check(ip, family);
-}
-
-function ownAddresses(): BlockList {
-  const own = new BlockList();
-  for (const { address, family } of Object.values(networkInterfaces()).flatMap((list) => list ?? []))
-    own.addAddress(address, family === 'IPv6' ? 'ipv6' : 'ipv4');
-  return own;
-}
-
-export function isPublic(ip: string, family: 'ipv4' | 'ipv6'): boolean {
-  if (hidden.check(ip, family)) return false;
-  return family === 'ipv4' || given.check(ip, 'ipv6');
 }

@@ -1,9 +1,9 @@
 // What the endpoints for end users share: the context of a request, and how an answer is written.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthContext } from '../../../access/end-users/auth-context.ts';
-import { isAddress } from '../../../access/end-users/rate-limits.ts';
 import { errors } from '../../../errors/errors.ts';
 import { mayManage, requireScope } from '../../../keys/caller.ts';
+import { isAddress } from '../../../lib/networks.ts';
 import { toJsonText } from '../../../query/json/json-text.ts';
 import type { Deps } from '../../deps.ts';
 import { callerOf } from '../../request/caller.ts';
