@@ -1,11 +1,12 @@
 // What can be done with a branch: list, reset, promote.
+
 import type { Project } from '@rowhouse/api';
 import { errors } from '../errors/errors.ts';
 import { type Caller, requireAccount, seesProject } from '../keys/caller.ts';
+import { toMb } from '../lib/bytes.ts';
 import { sql } from '../postgres/sql.ts';
 import { getOpenProjectRow, getProjectRow } from '../projects/find.ts';
 import { type ProjectRow, projectColumns, toProject } from '../projects/project.ts';
-import { toMb } from '../quotas/sizes.ts';
 import { keep, withCopy } from './copy.ts';
 import { type BranchDeps, onServer } from './deps.ts';
 import { swap } from './swap.ts';

@@ -1,11 +1,12 @@
 // A copy of a project's database, with roles of its own. The row of a spare is committed before the database exists and is
 // replaced by the row of a project at the end, so that a crash at any step leaves a whole branch or, once the background
 // work has tidied up the spare, nothing.
+
 import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
 import { errors } from '../errors/errors.ts';
+import { toMb } from '../lib/bytes.ts';
 import { sql } from '../postgres/sql.ts';
-import { toMb } from '../quotas/sizes.ts';
 import { withCopier } from '../servers/databases/copy-database.ts';
 import { discard } from '../servers/databases/drops.ts';
 import { databaseOf, ensureRoles, sizeOf } from '../servers/databases/provision.ts';

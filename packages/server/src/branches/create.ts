@@ -1,9 +1,11 @@
 // Creates a branch: a new project with a copy of its parent, as it is now or was at a time, and with its own key, users
 // and limit.
+
 import type { CreateBranch, Job, Project } from '@rowhouse/api';
 import { errors } from '../errors/errors.ts';
 import { type Caller, requireAllProjects } from '../keys/caller.ts';
 import { newProjectKey } from '../keys/manage.ts';
+import { toMb } from '../lib/bytes.ts';
 import { isState } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
@@ -13,7 +15,6 @@ import { checkExpiry } from '../projects/expire.ts';
 import { getOpenProjectRow } from '../projects/find.ts';
 import { type ProjectRow, projectColumns, toProject } from '../projects/project.ts';
 import { slugFromName } from '../projects/slug.ts';
-import { toMb } from '../quotas/sizes.ts';
 import { type Copy, withCopy } from './copy.ts';
 import { type BranchDeps, onServer, type ServerBranchDeps } from './deps.ts';
 import { startLiveBranch } from './live.ts';

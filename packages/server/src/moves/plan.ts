@@ -1,8 +1,9 @@
 // How a project is to be moved, and for how long its requests will wait.
+
 import type { MoveProject } from '@rowhouse/api';
 import { errors } from '../errors/errors.ts';
+import { toMb } from '../lib/bytes.ts';
 import type { ProjectRow } from '../projects/project.ts';
-import { toMb } from '../quotas/sizes.ts';
 import { databaseOf } from '../servers/databases/provision.ts';
 import { openInside } from '../servers/databases/publication.ts';
 import type { Server } from '../servers/server.ts';

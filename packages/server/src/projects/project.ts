@@ -1,8 +1,9 @@
 // A project as a row of the control database, and its conversion to the wire format.
+
 import type { Project } from '@rowhouse/api';
+import { toMb } from '../lib/bytes.ts';
 import { sql } from '../postgres/sql.ts';
 import { isFull } from '../quotas/reserve.ts';
-import { toMb } from '../quotas/sizes.ts';
 import type { ProjectLogin } from '../servers/databases/provision.ts';
 
 export type ProjectRow = {

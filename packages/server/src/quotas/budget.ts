@@ -7,8 +7,8 @@
 //   other processes    each has budgets of its own, so there is one only while this process is alone (control/presence.ts)
 //   other sessions     direct ones, VACUUM, abandoned ones: the measurement reports backends that are not ours
 // A session that opens later is noticed within `maxAgeMs`; until then no more than `maxBytes` can be added.
+import { mb } from '../lib/bytes.ts';
 
-const mb = 1024 * 1024;
 const maxBytes = 24 * mb;
 const maxAgeMs = 200;
 /** Measured again before the budget is used up or too old, so that no insert has to wait. */

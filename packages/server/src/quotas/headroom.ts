@@ -22,11 +22,12 @@ import { LRUCache } from 'lru-cache';
 import type { Feed } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
 import { errors, type RowhouseError } from '../errors/errors.ts';
+import { mb, toMb } from '../lib/bytes.ts';
 import { upTo } from '../lib/cache-size.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Servers } from '../servers/server.ts';
 import { Budget } from './budget.ts';
-import { refusalOf, toMb, type Why } from './refusal.ts';
+import { refusalOf, type Why } from './refusal.ts';
 import { capOf, reserveOf } from './reserve.ts';
 import { type Size, sizeQuery } from './size-query.ts';
 import { overshoot } from './stop-line.ts';
@@ -111,7 +112,6 @@ type Options = {
   onError: (error: unknown) => void;
 };
 
-const mb = 1024 * 1024;
 const page = 8192;
 /** From a measurement to the end of the statement that was cancelled because of it, on a busy machine. */
 const reactionMs = 64;

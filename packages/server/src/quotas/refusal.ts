@@ -1,5 +1,7 @@
 // The error for a statement that is refused because its project, or the disk, is full.
+
 import { errors, type RowhouseError } from '../errors/errors.ts';
+import { toMb } from '../lib/bytes.ts';
 
 /** `needs`: this much room at least. `hasCommitted`: part of it may be done. */
 export type Why = { needs?: number; hasCommitted?: boolean };
@@ -18,8 +20,3 @@ export function refusalOf(
     ? errors.needsMoreRoom(facts, toMb(needs))
     : errors.projectFull(facts, size > limit - reserve);
 }
-
-export function toMb(bytes: number): number {
-  return Math.max(0, Math.round((bytes / mb) * 100) / 100);
-}
-const mb = 1024 * 1024;

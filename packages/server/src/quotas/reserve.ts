@@ -1,7 +1,6 @@
 // The reserve: space that is kept free below a project's limit.
+import { mb } from '../lib/bytes.ts';
 import { sql } from '../postgres/sql.ts';
-
-const mb = 1024 * 1024;
 
 /** A table that is being rewritten is on disk twice until the commit. Up to this size that is allowed, even over the limit. */
 export const rewriting = 28 * mb;

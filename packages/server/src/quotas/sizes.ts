@@ -38,12 +38,6 @@ const budgetMs = 1_500;
  */
 const readAtOnce = 32;
 
-const bytesInMb = 1024 * 1024;
-
-export function toMb(bytes: number): number {
-  return Math.round((bytes / bytesInMb) * 100) / 100;
-}
-
 export type StorageTotals = { bytes: number; full: number; ratio: number };
 
 /** The storage of all projects together. `ratio`: the largest used share of a limit. */

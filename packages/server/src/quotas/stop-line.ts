@@ -1,7 +1,7 @@
 // Where a running statement that may grow its project is stopped.
+import { mb } from '../lib/bytes.ts';
 import { rewriting } from './reserve.ts';
 
-const mb = 1024 * 1024;
 /** A statement that commits by itself must be stopped before it comes to the limit. */
 export const unframedMargin = 32 * mb;
 /** A statement that will be refused may go this far over, so that the size check before the commit decides, not the timer. */

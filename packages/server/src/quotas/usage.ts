@@ -1,17 +1,18 @@
 // A project's storage by table, and the history of its size. The query runs in the project's database as the role that owns
 // its users: the project can neither change that role nor use up its connections, the search path resolves none of the
 // project's names, and none of its code runs.
+
 import type { TableUsage, Usage, UsageQuery, UsageResponse } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { errors, RowhouseError } from '../errors/errors.ts';
 import { slotsOnServers } from '../lib/account-slots.ts';
+import { toMb } from '../lib/bytes.ts';
 import { isState, openDatabase } from '../postgres/admin/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { loginOf, type ProjectLogin, restoreLogin } from '../servers/databases/provision.ts';
 import type { Server, Servers } from '../servers/server.ts';
 import { isFull, isFullRow } from './reserve.ts';
-import { toMb } from './sizes.ts';
 
 type Deps = { control: Control; usageLooks: UsageLooks; now: () => number };
 

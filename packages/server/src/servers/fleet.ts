@@ -1,9 +1,11 @@
 // The servers that this process has reached. The first one must answer for the service to start; each further one is opened
 // and checked in a loop of its own, so that one that is unreachable or hangs does not hold up the others.
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Feed } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors/errors.ts';
+import { mb } from '../lib/bytes.ts';
 import { within } from '../lib/pause.ts';
 import type { Address } from '../postgres/admin/database.ts';
 import { keepSpares, type Spares } from './databases/spares.ts';
@@ -58,8 +60,6 @@ const refreshMs = 5_000;
 const startMs = 5_000;
 const [stopFirstMs, stopMs] = [10_000, 3_000];
 const settleMs = 30_000;
-const mb = 1024 * 1024;
-
 export async function openFleet(options: Options): Promise<Fleet> {
   const { control, feed, first, masterKey, onError } = options;
   const entries = new Map<number, Entry>();

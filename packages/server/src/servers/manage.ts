@@ -1,7 +1,9 @@
 // What operators do with servers: add, list, change, remove.
+
 import type { AddServer, ChangeServer, ListedServer, Server as WireServer } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { errors, RowhouseError } from '../errors/errors.ts';
+import { toMb } from '../lib/bytes.ts';
 import { type Address, isState, openDatabase } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
@@ -69,10 +71,6 @@ function toWireDisk(facts: DiskFacts | null): ListedServer['disk'] {
   if (!facts) return null;
   const { freeBytes, totalBytes, reserveBytes } = facts;
   return { free_mb: toMb(freeBytes), total_mb: toMb(totalBytes), reserve_mb: toMb(reserveBytes) };
-}
-
-function toMb(bytes: number): number {
-  return Math.round((bytes / 1024 / 1024) * 100) / 100;
 }
 
 /** The server is checked before it is added. Its template and roles are created when it is opened, right after. */

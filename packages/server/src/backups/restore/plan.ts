@@ -1,5 +1,7 @@
 // What a restore to a moment needs: which backups, which WAL, how much of both, and whether that moment is kept.
+
 import { errors } from '../../errors/errors.ts';
+import { mb } from '../../lib/bytes.ts';
 import { readBackups } from '../repository/descriptions.ts';
 import type { Repository } from '../repository/repository.ts';
 import { findRestorable, listRestorable, listWal, type Restorable, rangesOf } from '../restorable.ts';
@@ -7,7 +9,6 @@ import { isKept } from './lay-out.ts';
 
 export type Plan = Pick<Restorable, 'chain' | 'tip' | 'from' | 'end' | 'storedAt' | 'isClosed'>;
 
-const mb = 1024 * 1024;
 /** For an estimate. 4,000 MB of WAL took 75 and 80 s, with everything else that a restore does. The other two rates are assumed. */
 const layOutBytesPerS = 60 * mb;
 const replayBytesPerS = 56 * mb;

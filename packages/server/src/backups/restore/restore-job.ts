@@ -1,10 +1,12 @@
 // The work of one restore: recover the project beside the server that serves, dump it, load it into the new project.
+
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Project } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
 import { errors } from '../../errors/errors.ts';
 import type { JobRun } from '../../jobs/jobs.ts';
+import { mb } from '../../lib/bytes.ts';
 import { Stalled, touching } from '../../lib/stall-watch.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { ProjectRow } from '../../projects/project.ts';
@@ -46,7 +48,6 @@ export type Work = {
   into: 'new' | 'in_place';
 };
 
-const mb = 1024 * 1024;
 /** For the WAL on its way and the dump. */
 const spareBytes = 512 * mb;
 /** How much of the whole is done when the dump begins. */

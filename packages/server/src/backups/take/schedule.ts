@@ -1,6 +1,5 @@
 // Decides when a backup is due. A server that changes little needs none: replaying its WAL takes no longer than restoring
 // another backup, and a laptop's disk is not filled with copies of the same data.
-
 import { parseLsn } from '../../postgres/replication/lsn.ts';
 import {
   fullAfterMs,

@@ -2,6 +2,7 @@
 // limited per request, per account and for the process; a response that exceeds a limit becomes an error.
 
 import { errors } from '../../errors/errors.ts';
+import { mb } from '../../lib/bytes.ts';
 import { MemoryBudget } from '../../lib/memory-budget.ts';
 import { heldAnswerBytes, heldAnswersBytes } from '../../settings/limits/requests.ts';
 import type { Sink } from './reader.ts';
@@ -9,7 +10,6 @@ import type { Sink } from './reader.ts';
 /** The whole response, or null if it was streamed. */
 export type Answer = Buffer | HeldAnswer | null;
 
-const mb = 1024 * 1024;
 export const answerMemory = new MemoryBudget({
   perHolder: heldAnswersBytes.perAccount,
   total: heldAnswersBytes.inAll,

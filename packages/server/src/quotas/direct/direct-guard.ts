@@ -7,6 +7,7 @@
 // database (correct within milliseconds), whether a session has a transaction id (without one it cannot grow anything), and
 // the text of its statement, which is only a hint.
 
+import { mb } from '../../lib/bytes.ts';
 import type { Database } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Server } from '../../servers/server.ts';
@@ -46,7 +47,6 @@ export type Stop = {
 export type Unmeasured = { project: string; error: string };
 export type GuardEvent = Stop | Unmeasured | HeldBack | Flooded | QueueIsLong;
 
-const mb = 1024 * 1024;
 /** Between two turns without direct sessions, two turns with them, and two measurements while one writes near the limit. */
 const [emptyMs, lookMs, nearMs] = [20, 10, 4];
 /**

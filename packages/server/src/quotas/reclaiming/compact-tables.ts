@@ -1,7 +1,9 @@
 // The work of a compaction. Every table is vacuumed; a table with much dead space is rewritten (VACUUM FULL) if there is
 // space for the copy. The project's code in indexes runs as the project's own role, with limits on the time per table and
 // the growth per copy: the project can forge the statistics from which the size of a copy is estimated.
+
 import type { Control } from '../../control/control.ts';
+import { mb } from '../../lib/bytes.ts';
 import { sql } from '../../postgres/sql.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
 import { AskError } from '../../postgres/wire/ask.ts';
@@ -29,7 +31,6 @@ type Run = Deps & {
   times: typeof usualTimes;
 };
 
-const mb = 1024 * 1024;
 /** Per table: no other session can use it during a rewrite. If that takes longer, the cause is project code, not the disk. */
 const usualTimes = {
   vacuumMs: 5 * 60_000,

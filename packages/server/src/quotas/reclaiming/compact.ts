@@ -1,10 +1,12 @@
 // Compaction: returns space to the disk, table by table, as the project's own roles. One at a time per project. The control
 // database holds its progress, so that every process can report it and a dead run is distinguished from a live one.
+
 import { randomUUID } from 'node:crypto';
 import type { Compaction } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
 import { errors, RowhouseError } from '../../errors/errors.ts';
 import { slotsOnServers } from '../../lib/account-slots.ts';
+import { toMb } from '../../lib/bytes.ts';
 import { timeoutSignal } from '../../lib/timeout-signal.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { ProjectLogin } from '../../servers/databases/provision.ts';
@@ -167,10 +169,6 @@ async function find(control: Control, id: string): Promise<Compaction | null> {
     skipped_count: row.skipped_count,
     error: row.is_dead ? 'The process that ran it is gone. Start it again to go on.' : row.error,
   };
-}
-
-function toMb(bytes: number): number {
-  return Math.round((bytes / 1024 / 1024) * 100) / 100;
 }
 
 async function sizeOf(server: Server, id: string): Promise<number> {

@@ -1,12 +1,13 @@
 // The ballast: a file beside the data that is removed when PostgreSQL cannot start on a full disk. Recovery after a crash
 // must write before it can free any space. The ballast is made again once there is enough space.
+
 import { randomBytes } from 'node:crypto';
 import { rmSync, statSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { mb } from '../../lib/bytes.ts';
 import { type DiskFacts, readDisk } from './disk.ts';
 
-const mb = 1024 * 1024;
 /** Recovery ends with a checkpoint, which needs up to two new WAL files of 16 MB and the rest of the current one. */
 export const ballastBytes = 48 * mb;
 /** With less free space than this, recovery may fail. */

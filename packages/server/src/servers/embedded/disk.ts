@@ -1,7 +1,9 @@
 // Watches the free space on the disk of the embedded PostgreSQL. A full disk stops all projects at once and can stop
 // PostgreSQL itself, so growth must end earlier: at a reserve, which is defined and tracked here.
+
 import { type StatsFs, statfsSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
+import { mb } from '../../lib/bytes.ts';
 
 export type DiskFacts = { freeBytes: number; totalBytes: number; reserveBytes: number };
 
@@ -25,7 +27,6 @@ type Options = {
   onError: (error: unknown) => void;
 };
 
-const mb = 1024 * 1024;
 /** Time between two checks: the closer to the reserve, the shorter. */
 const [soonestMs, latestMs] = [25, 2_000];
 /** The assumed write rate of several sessions, rows and WAL together. */

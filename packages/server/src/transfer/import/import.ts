@@ -10,6 +10,7 @@ import { dropFilledProjects } from '../../jobs/abandoned.ts';
 import type { JobRun, Jobs } from '../../jobs/jobs.ts';
 import type { AccountCaller, Caller } from '../../keys/caller.ts';
 import { AccountSlots, type LeaveSlot, type SlotLimits, slotsOnServers } from '../../lib/account-slots.ts';
+import { mb } from '../../lib/bytes.ts';
 import { Stalled, touching, whileItProgresses } from '../../lib/stall-watch.ts';
 import { timeoutSignal } from '../../lib/timeout-signal.ts';
 import { checkLimit, createProject } from '../../projects/create.ts';
@@ -92,7 +93,6 @@ type Limits = {
   stallMs: number;
   maxMs: number;
 };
-const mb = 1024 * 1024;
 /**
  * A dump of our own was within limit_mb in its project, however large it is as text: long values are compressed there, and a NULL
  * takes a bit. limit_mb itself still holds.
