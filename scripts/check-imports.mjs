@@ -11,8 +11,8 @@ import { fileURLToPath } from 'node:url';
  */
 const ranks = [
   // Errors that callers see, settings that operators set, and limits that nobody sets. They know nothing of the service. Before them
-  // only what is known of addresses of the network, with which settings are checked.
-  [['settings/limits', 'lib/networks'], ['errors', 'settings']],
+  // only what they are made of and checked with: sizes in bytes, addresses of the network.
+  [['lib/bytes', 'lib/networks'], ['settings/limits'], ['errors', 'settings']],
   // Turns, slots, pauses, memory, the log: each once for the whole house.
   [['lib']],
   // The wire, pools, the service's own connections, replication. The only room that imports a driver.

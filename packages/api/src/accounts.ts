@@ -1,6 +1,7 @@
 // Wire types of accounts, for operators and for the account itself, and of its keys.
 import Type, { type Static } from 'typebox';
 import { success, title } from './envelope.ts';
+import { orNull, time } from './fields.ts';
 import { KeyIssuer } from './keys.ts';
 
 export const roles = ['viewer', 'developer', 'admin', 'owner'] as const;
@@ -9,10 +10,6 @@ export const RoleName = Type.Enum([...roles], {
   description:
     'viewer: reads. developer: also writes, and manages projects and their keys. admin: also manages members and account keys. owner: also manages owners.',
 });
-
-const time = Type.String({ format: 'date-time' });
-const orNull = <T extends Type.TSchema>(schema: T, description: string) =>
-  Type.Union([schema, Type.Null()], { description });
 
 const limits = {
   max_projects: orNull(

@@ -1,10 +1,7 @@
 // Wire types of acting as an end user.
 import Type, { type Static } from 'typebox';
 import { Identity, pageQuery, success } from './envelope.ts';
-
-const closed = { additionalProperties: false } as const;
-const time = Type.String({ format: 'date-time' });
-const maybeTime = Type.Union([time, Type.Null()]);
+import { closed, maybeTime, time } from './fields.ts';
 
 export const ActAs = Type.Object(
   {

@@ -1,10 +1,8 @@
 // Wire types of the audit log.
 import Type, { type Static } from 'typebox';
 import { success } from './envelope.ts';
+import { orNull, time } from './fields.ts';
 
-const time = Type.String({ format: 'date-time' });
-const orNull = <T extends Type.TSchema>(schema: T, description: string) =>
-  Type.Union([schema, Type.Null()], { description });
 const text = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 300, description }));
 

@@ -2,6 +2,7 @@
 import Type, { type Static } from 'typebox';
 import { roles } from './accounts.ts';
 import { success } from './envelope.ts';
+import { closed, time } from './fields.ts';
 import { scopes } from './keys.ts';
 import { PasskeyAnswer } from './passkeys.ts';
 
@@ -9,9 +10,7 @@ export const consolePrefix = '/console';
 /** The second half of a session. The first one is a cookie. */
 export const consoleTokenHeader = 'rowhouse-console-token';
 
-const time = Type.String({ format: 'date-time' });
 const secret = Type.String({ minLength: 1, maxLength: 200 });
-const closed = { additionalProperties: false };
 
 const password = Type.String({ maxLength: 4096 });
 

@@ -1,11 +1,10 @@
 // Wire types of API keys.
 import Type, { type Static } from 'typebox';
 import { Identity, success, title } from './envelope.ts';
+import { time } from './fields.ts';
 
 export const scopes = ['query', 'query:read', 'tables:read', 'tables:write', 'auth', 'manage'] as const;
 export type Scope = (typeof scopes)[number];
-
-const time = Type.String({ format: 'date-time' });
 
 /** For account keys, too. */
 export const KeyIssuer = Type.Union([Identity, Type.Null()], {

@@ -1,8 +1,8 @@
 // Wire types of the recent requests of a project.
 import Type, { type Static } from 'typebox';
 import { success } from './envelope.ts';
+import { closed } from './fields.ts';
 
-const closed = { additionalProperties: false } as const;
 const text = (description: string) => Type.Union([Type.String(), Type.Null()], { description });
 
 export const LoggedRequest = Type.Object(

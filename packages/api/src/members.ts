@@ -2,8 +2,8 @@
 import Type, { type Static } from 'typebox';
 import { RoleName, roles } from './accounts.ts';
 import { success } from './envelope.ts';
+import { time } from './fields.ts';
 
-const time = Type.String({ format: 'date-time' });
 const email = Type.String({ minLength: 1, maxLength: 508 });
 const projects = Type.Union(
   [

@@ -1,9 +1,8 @@
 // Wire types of passkeys, which only the console uses.
 import Type, { type Static } from 'typebox';
 import { success, title } from './envelope.ts';
+import { closed, time } from './fields.ts';
 
-const closed = { additionalProperties: false };
-const time = Type.String({ format: 'date-time' });
 const bytes = Type.String({ minLength: 1, maxLength: 8192, pattern: '^[A-Za-z0-9_-]*$' });
 
 export const Passkey = Type.Object(

@@ -1,9 +1,8 @@
 // Wire types of saved queries, drafts and the history of statements.
 import Type, { type Static } from 'typebox';
 import { pageQuery, success, title } from './envelope.ts';
+import { closed, time } from './fields.ts';
 
-const closed = { additionalProperties: false } as const;
-const time = Type.String({ format: 'date-time' });
 const kind = Type.Enum(['saved', 'draft'], {
   description: 'saved: kept under its name. draft: the unfinished text of an editor.',
 });

@@ -1,9 +1,8 @@
 // Wire types of end users.
 import Type, { type Static } from 'typebox';
 import { pageQuery, success } from './envelope.ts';
+import { closed, maybeTime, time } from './fields.ts';
 
-const time = Type.String({ format: 'date-time' });
-const maybeTime = Type.Union([time, Type.Null()]);
 /** The server validates length and characters where it uses the value. */
 const email = Type.String({ description: 'At most 254 characters.', examples: ['ada@example.com'] });
 const password = Type.String({ description: '8 to 1,024 bytes.', examples: ['correct horse'] });
@@ -46,8 +45,6 @@ export const Session = Type.Object(
   { additionalProperties: false },
 );
 export type Session = Static<typeof Session>;
-
-const closed = { additionalProperties: false } as const;
 
 export const SignUp = Type.Object({ email, password, data: Type.Optional(data) }, closed);
 export type SignUp = Static<typeof SignUp>;

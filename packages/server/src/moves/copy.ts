@@ -175,15 +175,11 @@ export async function copyTable(
   columns = '',
 ): Promise<void> {
   const rows = copyOut(reader, `copy ${name} ${columns} to stdout`);
-  check((await writer.copy(`copy ${name} ${columns} from stdin`, asBuffers(rows))).error);
+  check((await writer.copy(`copy ${name} ${columns} from stdin`, rows)).error);
 }
 
 export function check(error: { message: string } | null): void {
   if (error) throw errors.importFailed(error.message);
-}
-
-async function* asBuffers(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
-  for await (const piece of pieces) yield Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
 }
 
 /** An import goes on without what it cannot create. A move must not. */

@@ -2,9 +2,9 @@
 // was copied is still as it was.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RowhouseError } from '../errors/errors.ts';
 import { timeoutSignal } from '../lib/timeout-signal.ts';
 import type { Database } from '../postgres/admin/database.ts';
+import { isBreak } from '../postgres/admin/database.ts';
 import { databaseOf } from '../servers/databases/provision.ts';
 import { noteSnapshot, openInside, readSlot, type SlotState } from '../servers/databases/publication.ts';
 import { enableSubscription, readSync } from '../servers/databases/subscription.ts';
@@ -176,7 +176,7 @@ async function waitFor(
       await watch();
       if (slot && (await isReached(slot))) return;
     } catch (error) {
-      if (!isAway(error) || performance.now() - answeredAt > awayMs) throw error;
+      if (!isBreak(error) || performance.now() - answeredAt > awayMs) throw error;
       continue;
     }
     answeredAt = performance.now();
@@ -184,9 +184,4 @@ async function waitFor(
     if (slot.keptBytes > maxKeptBytes || performance.now() > until)
       throw new NotOnline(`${to.name} did not keep up with what is written on ${from.name}`);
   }
-}
-
-/** A server that restarts, or a connection that broke. */
-function isAway(error: unknown): boolean {
-  return error instanceof RowhouseError && (error.code === 'unavailable' || error.code === 'outcome_unknown');
 }

@@ -1,5 +1,6 @@
 // Moves the control database to a server of the operator's, or back. A program of its own, behind `rowhouse servers adopt`:
 // no service may run meanwhile. Lines of JSON on stdout: progress, then the answer.
+
 import { writeFileSync } from 'node:fs';
 import { RowhouseError } from '../errors/errors.ts';
 import { lockDataFolder, openDataFolder } from '../servers/embedded/data-folder.ts';
@@ -11,12 +12,11 @@ import { type Config, ConfigError, readConfig } from '../settings/config.ts';
 import { environmentFile, readMark } from './adoption/mark.ts';
 import { type Adopted, adopt, type Place } from './adoption/move-control.ts';
 import { type Undone, undoAdoption } from './adoption/undo.ts';
+import { say, tellProgress, untilInterrupted } from './answer-lines.ts';
 
 type Answer = { ok: true } & Record<string, unknown>;
 /** From the command line: no secrets, because a list of processes shows them. */
 type Request = { action: 'finish' | 'undo'; server: string; dropDeleted?: boolean; controlDatabase?: string };
-
-const say = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
 async function run(config: Config, request: Request): Promise<Answer> {
   if (config.databaseUrl)
@@ -35,7 +35,7 @@ async function run(config: Config, request: Request): Promise<Answer> {
     const embedded = await startEmbedded({
       dataFolder: config.dataFolder,
       masterKey,
-      interrupted: interrupted.signal,
+      interrupted,
       reserveBytes: 0,
       connections: connectionsByMemory(machineMemoryMb()),
       say: () => {},
@@ -48,8 +48,8 @@ async function run(config: Config, request: Request): Promise<Answer> {
         masterKey,
         embedded: embedded.address,
         controlDatabase: config.controlDatabase,
-        progress: tell,
-        signal: interrupted.signal,
+        progress: tellProgress,
+        signal: interrupted,
       };
       return request.action === 'undo' ? await undo(config, place) : await finish(config, place, request);
     } finally {
@@ -100,15 +100,8 @@ function environmentOf({ mark, url }: Adopted, masterKey: Buffer): string {
   return `${lines.join('\n')}\n`;
 }
 
-let told = -1;
-function tell(fraction: number): void {
-  const percent = Math.floor(Math.min(1, fraction) * 100);
-  if (percent > told) say({ progress: percent });
-  told = Math.max(told, percent);
-}
-
 function describe(error: unknown): { message: string; hint?: string | undefined } {
-  if (interrupted.signal.aborted)
+  if (interrupted.aborted)
     return { message: 'The command was interrupted.', hint: 'Run it again, or start the service as before.' };
   if (error instanceof ConfigError) return { message: error.problems.join(' ') };
   if (error instanceof EngineError)
@@ -122,8 +115,7 @@ function describe(error: unknown): { message: string; hint?: string | undefined 
   return { message: error instanceof Error ? error.message : String(error) };
 }
 
-const interrupted = new AbortController();
-for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => interrupted.abort());
+const interrupted = untilInterrupted();
 
 const answer = await Promise.resolve()
   .then(() => run(readConfig(process.env, process.cwd()), JSON.parse(process.argv[2] ?? '{}') as Request))

@@ -33,6 +33,7 @@ import { EngineError } from '../servers/engine-error.ts';
 import { parseDatabaseUrl } from '../servers/external.ts';
 import { backupLocation, type Config, ConfigError, readConfig } from '../settings/config.ts';
 import { refuseAdopted } from './adoption/mark.ts';
+import { untilInterrupted } from './answer-lines.ts';
 import { type Rotated, rotate } from './rotation/rotate.ts';
 import { setAsideBackups } from './rotation/set-aside.ts';
 
@@ -114,7 +115,7 @@ async function withEmbedded<T>(
     connections: connectionsByMemory(machineMemoryMb()),
     say: () => {},
     onEvent: () => {},
-    interrupted: interrupted.signal,
+    interrupted,
     reserveBytes: 0,
   });
   try {
@@ -199,8 +200,7 @@ function describe(error: unknown): { message: string; hint?: string | undefined 
 }
 
 // A PostgreSQL that was started for the comparison is stopped again, also when the command is broken off.
-const interrupted = new AbortController();
-for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => interrupted.abort());
+const interrupted = untilInterrupted();
 
 const run = { import: importKey, rotate: rotateKey }[process.argv[2] ?? ''] ?? exportKey;
 const answer = await Promise.resolve()

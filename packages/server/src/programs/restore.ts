@@ -1,5 +1,6 @@
 // Restores a whole installation from its backups into an empty data folder. A program of its own, behind
 // `rowhouse restore`: the service cannot run without its data. Lines of JSON on stdout: progress, then the answer.
+
 import { DecryptionError } from '../backups/repository/encryption.ts';
 import { restoreServer } from '../backups/restore/restore-server.ts';
 import { openStorage } from '../backups/storage/open.ts';
@@ -10,10 +11,9 @@ import { masterKeyFile, readKeyFile, replaceMasterKey } from '../servers/embedde
 import { environmentName, recordMasterKey } from '../servers/embedded/master-key-fit.ts';
 import { EngineError } from '../servers/engine-error.ts';
 import { backupLocation, type Config, ConfigError, readConfig } from '../settings/config.ts';
+import { say, tellProgress, untilInterrupted } from './answer-lines.ts';
 
 type Answer = { ok: true } & Record<string, unknown>;
-
-const say = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
 async function run(config: Config, to: string, cluster: string): Promise<Answer> {
   if (config.databaseUrl) {
@@ -42,11 +42,11 @@ async function run(config: Config, to: string, cluster: string): Promise<Answer>
       storage,
       masterKey,
       to: target,
-      signal: interrupted.signal,
+      signal: interrupted,
       dataFolder: config.dataFolder,
       controlDatabase: config.controlDatabase,
       cluster: cluster === '' ? null : cluster,
-      progress: tell,
+      progress: tellProgress,
       onComplete: () => {
         // Without its key, the data would be there and could not be opened.
         if (readKeyFile(masterKeyFile(config.dataFolder)).kind !== 'key')
@@ -74,15 +74,8 @@ function readMasterKey({ masterKey, dataFolder }: Config): Buffer {
   });
 }
 
-let told = -1;
-function tell(fraction: number): void {
-  const percent = Math.floor(Math.min(1, fraction) * 100);
-  if (percent > told) say({ progress: percent });
-  told = Math.max(told, percent);
-}
-
 function describe(error: unknown): { message: string; hint?: string | undefined } {
-  if (interrupted.signal.aborted) return { message: 'The restore was interrupted. Nothing was changed.' };
+  if (interrupted.aborted) return { message: 'The restore was interrupted. Nothing was changed.' };
   if (error instanceof ConfigError) {
     const hint =
       '--from gives ROWHOUSE_BACKUP_URL, and --data gives ROWHOUSE_DATA. Others are environment variables.';
@@ -100,8 +93,7 @@ function describe(error: unknown): { message: string; hint?: string | undefined 
   return { message: error instanceof Error ? error.message : String(error) };
 }
 
-const interrupted = new AbortController();
-for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => interrupted.abort());
+const interrupted = untilInterrupted();
 
 const answer = await Promise.resolve()
   .then(() => run(readConfig(process.env, process.cwd()), process.argv[2] ?? '', process.argv[3] ?? ''))

@@ -32,7 +32,8 @@ const leewayS = 60;
 const maxLength = 8192;
 /** The 32 bytes of an HMAC are 43 base64url characters. */
 const form = /^([\w-]+)\.([\w-]+)\.([\w-]{43})$/;
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+/** As PostgreSQL writes it. */
+export const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 export function issuerOf(slug: string): string {
   return `rowhouse-auth:${slug}`;

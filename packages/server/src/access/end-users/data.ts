@@ -6,7 +6,7 @@ import type { AuthContext } from './auth-context.ts';
 export const maxDataBytes = 64 * 1024;
 const maxDepth = 64;
 export const defaultRole = 'authenticated';
-const roleForm = /^[\w.:-]{1,64}$/;
+export const roleForm = /^[\w.:-]{1,64}$/;
 
 /** JSON text that PostgreSQL can store; `undefined` becomes an empty object. */
 export function readData(data: unknown): string {

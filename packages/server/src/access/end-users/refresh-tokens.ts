@@ -1,13 +1,14 @@
 // The format of refresh tokens: session id and generation under a MAC. The MAC distinguishes a forged token from an old
 // one (reuse of an old token means theft). The successor of a token is deterministic, so a response that was lost can
 // be sent again. The database stores only a hash, from which no token can be made.
+
 import { createHash, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
+import { uuid } from './access-tokens.ts';
 
 export type RefreshToken = Readonly<{ sessionId: string; generation: number }>;
 
 /** 16 bytes of session id, 6 of generation, 32 of MAC: 72 characters without unused bits. */
 const form = /^rh_ref_([\w-]{72})$/;
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const sessionBytes = 16;
 const bodyBytes = 22;
 

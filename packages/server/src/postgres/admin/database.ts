@@ -200,7 +200,8 @@ function isStandbyRefusal(error: unknown): boolean {
   return !isRaised(error.routine === undefined ? {} : { routine: error.routine });
 }
 
-function isBreak(error: unknown): boolean {
+/** The server was away, or the connection broke: a change may have happened. */
+export function isBreak(error: unknown): boolean {
   return error instanceof RowhouseError && (error.code === 'unavailable' || error.code === 'outcome_unknown');
 }
 

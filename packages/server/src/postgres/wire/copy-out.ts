@@ -12,14 +12,14 @@ const waitingBytes = 256 * 1024;
  * Rejects with AskError, or with what broke the session. A reader that leaves early leaves a session of no use. The memory of a
  * piece is reused as soon as the next one is asked for.
  */
-export async function* copyOut(session: Session, text: string): AsyncGenerator<Uint8Array> {
+export async function* copyOut(session: Session, text: string): AsyncGenerator<Buffer> {
   let waiting = 0;
   let piece = Buffer.allocUnsafeSlow(pieceBytes);
   const free: Buffer<ArrayBuffer>[] = [];
   let filled = 0;
   let failure: ServerError | null = null;
   let isOver = false;
-  const pieces = new Pieces((size, { buffer }) => {
+  const pieces = new Pieces<Buffer>((size, { buffer }) => {
     waiting -= size;
     free.push(Buffer.from(buffer as ArrayBuffer));
     if (waiting < waitingBytes) session.resume();

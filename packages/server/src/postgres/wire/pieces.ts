@@ -1,18 +1,18 @@
 // Bytes between a source that has events and a reader that waits. The source is told what the reader has finished with:
 // that is how it knows when to go on.
 
-export class Pieces {
-  private readonly queue: Uint8Array[] = [];
+export class Pieces<Piece extends Uint8Array = Uint8Array> {
+  private readonly queue: Piece[] = [];
   private isEnded = false;
   private failure: { error: unknown } | null = null;
   private wake: () => void = () => {};
-  private readonly onTaken: (size: number, piece: Uint8Array) => void;
+  private readonly onTaken: (size: number, piece: Piece) => void;
 
-  constructor(onTaken: (size: number, piece: Uint8Array) => void) {
+  constructor(onTaken: (size: number, piece: Piece) => void) {
     this.onTaken = onTaken;
   }
 
-  push(piece: Uint8Array): void {
+  push(piece: Piece): void {
     this.queue.push(piece);
     this.wake();
   }
@@ -29,7 +29,7 @@ export class Pieces {
     this.wake();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, undefined> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<Piece, void, undefined> {
     for (;;) {
       if (this.failure) throw this.failure.error;
       const piece = this.queue.shift();

@@ -79,7 +79,7 @@ async function copyTable(
     before: [],
     text: `copy ${name} (${columns}) from stdin`,
     after: { count: 0, write: () => {} },
-    source: asBuffers(copyOut(source, `copy ${name} (${columns}) to stdout`)),
+    source: copyOut(source, `copy ${name} (${columns}) to stdout`),
     clock: { pause: () => {}, resume: () => {} },
   });
   const stop = () => copy.stop();
@@ -165,8 +165,4 @@ function run(session: Session, text: string, signal: AbortSignal): Promise<TextR
 function runSql(session: Session, { text, values }: Sql, signal: AbortSignal): Promise<TextRow[]> {
   const parameters = values.map((value) => (value === null ? null : String(value)));
   return ask(session, text, parameters, { timeoutMs, signal, terminate: (given) => given.destroy() });
-}
-
-async function* asBuffers(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
-  for await (const piece of pieces) yield Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
 }

@@ -1,6 +1,7 @@
 // Parses JSON that is too large to parse at once. The text is cut between the entries of its arrays and objects.
 // JSON.parse reads each slice, and other work runs between slices. The result equals that of parseJsonText for the
 // whole text; a test compares the two.
+
 import { isUtf8 } from 'node:buffer';
 import { errors } from '../../errors/errors.ts';
 import { turn } from '../../lib/fair-reads.ts';
@@ -277,7 +278,7 @@ function setOwn(object: Record<string, unknown>, names: Names, name: string, val
   else Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
 }
 
-function isSpace(byte: number): boolean {
+export function isSpace(byte: number | undefined): boolean {
   return byte === 32 || byte === 10 || byte === 13 || byte === 9;
 }
 

@@ -1,7 +1,7 @@
 // Finds the text of json values in a row as it was sent: type json stores a text, with its spaces, repeated keys and
 // digits, and a parsed value has lost them.
 import type { Slices } from '../../lib/fair-reads.ts';
-import { maxDepth, sliceBytes } from './large-json.ts';
+import { isSpace, maxDepth, sliceBytes } from './large-json.ts';
 
 /** A value for a json column: as it was sent, and parsed. */
 export class JsonText {
@@ -110,10 +110,6 @@ class TextReader {
     this.sliceEnd = this.at + sliceBytes;
     yield;
   }
-}
-
-function isSpace(byte: number | undefined): boolean {
-  return byte === 32 || byte === 10 || byte === 13 || byte === 9;
 }
 
 /** Within a number, true, false or null. */

@@ -1,6 +1,7 @@
 // When backups are taken, stored and removed. How long they are kept is the setting ROWHOUSE_BACKUP_DAYS. See docs/backups.md.
+import { mb } from '../../lib/bytes.ts';
+
 const hourMs = 60 * 60_000;
-const mb = 1024 * 1024;
 
 /** How often WAL is stored. RPO: at most 2 s to a folder, 5 s to S3. Storing takes its time in addition to the rhythm. */
 export const walEveryMs = { folder: 1_000, s3: 2_000 };

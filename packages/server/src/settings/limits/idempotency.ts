@@ -1,5 +1,5 @@
 // How long responses are kept for an Idempotency-Key, and how many. See docs/idempotency.md.
-const mb = 1024 * 1024;
+import { mb } from '../../lib/bytes.ts';
 
 /** How long a response is kept for a repeated request. */
 export const keptResponseHours = 24;

@@ -1,5 +1,6 @@
 // What an import may contain, how long it may take, and how many run. See docs/import.md.
-const mb = 1024 * 1024;
+import { mb } from '../../lib/bytes.ts';
+
 const minuteMs = 60_000;
 
 /** Tables, indexes and all other objects of a dump. A project can have 100,000 tables and indexes; a few entries belong to each. */

@@ -1,6 +1,7 @@
 // Sizes and times of requests that no setting changes. docs/limits.md lists the sizes, docs/operating.md the times.
+import { mb } from '../../lib/bytes.ts';
+
 const kb = 1024;
-const mb = 1024 * kb;
 
 /** The body of /query, /batch and /sql, and a JSON body of rows. */
 export const queryBodyBytes = 32 * mb;

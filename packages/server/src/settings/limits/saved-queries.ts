@@ -1,5 +1,5 @@
 // Saved queries, drafts and the history of a project's console. See docs/console.md.
-const mb = 1024 * 1024;
+import { mb } from '../../lib/bytes.ts';
 
 export const maxSavedQueries = { saved: 500, draft: 100 };
 /** All texts of a project together. They are in the control database, where limit_mb does not count. */

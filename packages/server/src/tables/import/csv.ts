@@ -1,6 +1,8 @@
 // Reads the header line of a CSV body. The rows after it are passed on unread: PostgreSQL's COPY parses them.
+
 import { isUtf8 } from 'node:buffer';
 import { errors, type RowhouseError } from '../../errors/errors.ts';
+import { quoted } from './lines.ts';
 
 export type Csv = {
   /** The names in the header, unquoted. */
@@ -178,8 +180,4 @@ function endOfPlain(text: string, start: number): number {
 
 function problem(text: string, hint?: string): RowhouseError {
   return errors.invalidRequest([{ path: '', problem: `the header line ${text}` }], hint);
-}
-
-function quoted(name: string): string {
-  return JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
 }

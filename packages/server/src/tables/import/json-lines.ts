@@ -11,7 +11,7 @@ import { namesOf } from '../../query/json/names.ts';
 import { JsonText, keepJsonTexts } from '../../query/json/sent-json.ts';
 import { jsonLineBytes } from '../../settings/limits/requests.ts';
 import { type ImportColumn, LineCopier } from './line-copier.ts';
-import { Lines, problemAt } from './lines.ts';
+import { Lines, problemAt, quoted } from './lines.ts';
 import { toRecordText } from './record-text.ts';
 
 export type JsonLines = {
@@ -243,8 +243,4 @@ function checkColumns(columns: readonly ImportColumn[], names: readonly string[]
   for (const name of names) if (!given.has(name)) throw problemAt(1, `${quoted(name)} is not a column`);
   if (columns.length !== names.length)
     throw new Error('The columns of an import are the keys of its first line.');
-}
-
-function quoted(name: string): string {
-  return JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
 }

@@ -139,3 +139,8 @@ function tooLong(number: number, maxBytes: number): RowhouseError {
 export function problemAt(number: number, problem: string): RowhouseError {
   return errors.invalidRequest([{ path: `line ${number}`, problem }]);
 }
+
+/** A name in a message. */
+export function quoted(name: string): string {
+  return JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
+}

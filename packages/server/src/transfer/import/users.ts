@@ -2,7 +2,8 @@
 // API: a hash with too many rounds would hold up the sign-ins of all projects. They are stored by the role
 // that owns users, by statements of ours, before anything of the dump has run.
 
-import { readData } from '../../access/end-users/data.ts';
+import { uuid } from '../../access/end-users/access-tokens.ts';
+import { readData, roleForm } from '../../access/end-users/data.ts';
 import { readEmail } from '../../access/mail/emails.ts';
 import { isKnownHash } from '../../access/passwords/passwords.ts';
 import { RowhouseError } from '../../errors/errors.ts';
@@ -22,8 +23,6 @@ export type AuthRows = Readonly<{
 type Kind = 'rowhouse' | 'supabase';
 
 const batchRows = 500;
-const roleForm = /^[\w.:-]{1,64}$/;
-const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const timeForm = /^\d{4,6}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?[+-]\d\d(:\d\d){0,2}$/;
 
 /** The tables of schema auth whose rows are taken over. */
@@ -123,7 +122,7 @@ const unknownHash =
 function readUser(row: CopyRow, kind: Kind): User | string {
   const get = (name: string) => row.get(name) ?? null;
   const id = get('id');
-  if (id === null || !uuidForm.test(id)) return 'the id is not valid';
+  if (id === null || !uuid.test(id)) return 'the id is not valid';
   const email = get('email');
   if (email === null || email === '') return 'no email address';
   if (get('deleted_at') !== null) return 'deleted';
@@ -172,7 +171,7 @@ async function storePasswords(session: ImportSession, { rows }: AuthRows, report
     async (batch: Password[]) => void (await send(session, insertPasswords, batch)),
     (row) => {
       const [id, hash] = [row.get('user_id') ?? '', row.get('hash') ?? ''];
-      if (uuidForm.test(id) && isKnownHash(hash)) return { user_id: id, hash };
+      if (uuid.test(id) && isKnownHash(hash)) return { user_id: id, hash };
       report.skipInGroup('passwords', unknownHash);
       return null;
     },
