@@ -1,5 +1,6 @@
 // The background work, done by one process at a time: what the whole installation needs once, and for each server the loops
 // of server-work.ts. Each server has loops of its own, so that one that hangs does not hold up the others.
+
 import { dropDeletedAccounts } from '../access/accounts/accounts.ts';
 import { forgetOldActing } from '../access/end-users/act-as.ts';
 import { forgetUsedChallenges } from '../access/people/challenges.ts';
@@ -13,6 +14,7 @@ import { forgetOldAudit } from '../control/audit-log.ts';
 import { forgetOldChanges } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
 import { holdLease } from '../control/lease.ts';
+import { locks } from '../control/lock-names.ts';
 import { forgetOldHistory } from '../control/saved/history.ts';
 import { openOrphans } from '../jobs/abandoned.ts';
 import { forgetOldIdempotencyKeys } from '../jobs/idempotency.ts';
@@ -65,7 +67,7 @@ export function startBackground(deps: Deps, log: Log): Background {
   };
 
   const workWhileLocked = (): Promise<void> =>
-    holdLease(deps.control, 'rowhouse keeper', stopping.signal, async (ended) => {
+    holdLease(deps.control, locks.keeper, stopping.signal, async (ended) => {
       await Promise.all([
         serversLoop(ended),
         tidyLoop(ended),

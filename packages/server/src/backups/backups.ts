@@ -2,10 +2,11 @@
 // backup can run in any process, one at a time; only the elected process receives WAL, and the slot admits only one.
 
 import type { Control } from '../control/control.ts';
+import { isHeld, locks, tryLock } from '../control/lock-names.ts';
 import { findSetting, putSetting, settingOf } from '../control/settings.ts';
 import { errors } from '../errors/errors.ts';
 import { parseLsn, segmentName } from '../postgres/replication/lsn.ts';
-import { type Sql, sql } from '../postgres/sql.ts';
+import { sql } from '../postgres/sql.ts';
 import { isEmbedded } from '../servers/embedded/embedded.ts';
 import type { Server } from '../servers/server.ts';
 import type { BackupLocation } from '../settings/backup-url.ts';
@@ -259,10 +260,7 @@ function exclusively<T>(
   act: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   return control.session(async (session, lost) => {
-    const [lock] = await session.query<{ mine: boolean }>(
-      sql`select pg_try_advisory_lock(${lockOf(server)}) as mine`,
-    );
-    if (!lock?.mine) {
+    if (!(await tryLock(session, locks.backup(server)))) {
       throw errors.conflict(
         'A backup is already running.',
         'GET /api/dbaas/v2/backups lists it when it is done.',
@@ -272,19 +270,8 @@ function exclusively<T>(
   });
 }
 
-/** That of the first server is the one of earlier versions, which may run beside this one during an upgrade. */
-function lockOf({ id, holdsControl }: Server): Sql {
-  const name = holdsControl ? 'rowhouse backup' : `rowhouse backup of ${id}`;
-  return sql`hashtext(${name}::text)`;
-}
-
-/** Whether a process holds the lock above. Taking it to find out could refuse a backup that begins just now. */
 async function isRunning({ control, server }: Locked): Promise<boolean> {
-  const rows = await control.query(sql`
-    select from pg_locks
-    where locktype = 'advisory' and granted and objsubid = 1
-      and database = (select oid from pg_database where datname = current_database())
-      and (classid::bigint << 32 | objid::bigint) = ${lockOf(server)}::bigint`);
+  const rows = await control.query(sql`select where ${isHeld(locks.backup(server))}`);
   return rows.length > 0;
 }
 

@@ -2,6 +2,7 @@
 // all projects of the server notice.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Control } from '../control/control.ts';
+import { locks } from '../control/lock-names.ts';
 import { ifFree, type Mutex, openMutex } from '../control/mutex.ts';
 import { errors, RowhouseError } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';
@@ -20,7 +21,7 @@ export function openServerTurns(control: Control): ServerTurns {
   const mutexOf = (server: Server): Mutex => {
     const what = 'operations on branches';
     const mutex =
-      mutexes.get(server.id) ?? openMutex(control, { what, lock: lockOf(server), limits, lookMs });
+      mutexes.get(server.id) ?? openMutex(control, { what, lock: locks.branches(server.id), limits, lookMs });
     mutexes.set(server.id, mutex);
     return mutex;
   };
@@ -65,7 +66,7 @@ export async function ifNoneRuns(
   { control, server }: { control: Control; server: Server },
   act: () => Promise<void>,
 ): Promise<void> {
-  await ifFree(control, lockOf(server), act);
+  await ifFree(control, locks.branches(server.id), act);
 }
 
 /** Called in turn, so that no move can begin to close them. One that began before may have changed their server. */
@@ -92,5 +93,4 @@ export async function requireHere(
     );
 }
 
-const lockOf = (server: Server) => sql`hashtext('rowhouse branches'), ${server.id}::int`;
 const busy = () => errors.overloaded('Other branches are being created, reset or promoted.', 5);

@@ -1,8 +1,10 @@
 // The control database, which holds the service's own tables. Created and migrated at start; several services may start
 // at once.
+
 import { type Address, type Database, openDatabase } from '../postgres/admin/database.ts';
 import { migrate, readMigrations } from '../postgres/admin/migrations.ts';
 import { sql } from '../postgres/sql.ts';
+import { locks, takeLock } from './lock-names.ts';
 
 export type Control = Database;
 
@@ -11,9 +13,7 @@ export async function prepareControl(address: Address, database: string): Promis
   const maintenance = openDatabase(address, { max: 1 });
   try {
     await maintenance.session(async (session) => {
-      // Serializes services that start at once. Advisory locks are per database, so this one is in the maintenance
-      // database.
-      await session.query(sql`select pg_advisory_lock(hashtext('rowhouse control'))`);
+      await takeLock(session, locks.control);
       const [found] = await session.query(sql`select 1 from pg_database where datname = ${database}`);
       const name = sql.id(database);
       if (!found) {
@@ -32,7 +32,10 @@ export async function prepareControl(address: Address, database: string): Promis
   const control = openControl(address, database);
   try {
     const migrations = await readMigrations('control');
-    await control.session((session) => migrate(session, migrations));
+    await control.session(async (session) => {
+      await takeLock(session, locks.migrations);
+      await migrate(session, migrations);
+    });
   } finally {
     await control.end();
   }

@@ -6,6 +6,7 @@ import { pause, within } from '../lib/pause.ts';
 import type { Queryable } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
+import { type Lock, tryLock } from './lock-names.ts';
 
 /** How often the holder shows that it is alive. */
 const beatMs = 600;
@@ -19,20 +20,20 @@ const answerMs = 1_500;
 /** Waits for the role and runs `work` until `stopping`, or until the role is lost. */
 export async function holdLease(
   control: Control,
-  role: string,
+  role: Lock,
   stopping: AbortSignal,
   work: (ended: AbortSignal) => Promise<void>,
 ): Promise<void> {
   await control.session(async (session, lost) => {
     const closed = AbortSignal.any([stopping, lost]);
-    while (!(await take(session, role))) {
+    while (!(await tryLock(session, role))) {
       await pause(askMs, closed);
       if (closed.aborted) return;
     }
     await session.query(sql`select set_config('idle_session_timeout', ${String(silentMs)}, false)`);
     const silent = new AbortController();
     const ended = AbortSignal.any([closed, silent.signal]);
-    const beating = beat(session, role, ended).catch(() => silent.abort());
+    const beating = beat(session, role.name, ended).catch(() => silent.abort());
     try {
       await work(ended);
     } finally {
@@ -40,14 +41,6 @@ export async function holdLease(
       await beating;
     }
   });
-}
-
-/** False: another process has it. */
-async function take(session: Queryable, role: string): Promise<boolean> {
-  const [lock] = await session.query<{ mine: boolean }>(
-    sql`select pg_try_advisory_lock(hashtext(${role}::text)) as mine`,
-  );
-  return lock?.mine === true;
 }
 
 async function beat(session: Queryable, role: string, ended: AbortSignal): Promise<void> {

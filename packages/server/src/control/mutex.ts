@@ -2,15 +2,13 @@
 // the control database, so that the lock ends with the process.
 import { AccountSlots, type SlotLimits } from '../lib/account-slots.ts';
 import { pause } from '../lib/pause.ts';
-import type { Queryable } from '../postgres/admin/database.ts';
-import { type Sql, sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
+import { type Lock, tryLock } from './lock-names.ts';
 
 type Options = Readonly<{
   /** The work, in the plural, for messages. */
   what: string;
-  /** The key of the advisory lock: a bigint, or two integers. */
-  lock: Sql;
+  lock: Lock;
   /** How much of it may wait in this process. */
   limits: Pick<SlotLimits, 'waiting' | 'waitingPerAccount'>;
   /** How often a process looks whether another one has ended its work. */
@@ -43,14 +41,8 @@ export function openMutex(control: Control, { what, lock, limits, lookMs }: Opti
 /** Runs `act` if no process holds the lock now. Otherwise returns null. */
 export function ifFree<T>(
   control: Control,
-  lock: Sql,
+  lock: Lock,
   act: (lost: AbortSignal) => Promise<T>,
 ): Promise<T | null> {
   return control.session(async (session, lost) => ((await tryLock(session, lock)) ? act(lost) : null));
-}
-
-/** Takes the lock for the rest of the session. False: another session holds it. */
-async function tryLock(session: Queryable, lock: Sql): Promise<boolean> {
-  const [row] = await session.query<{ mine: boolean }>(sql`select pg_try_advisory_lock(${lock}) as mine`);
-  return row?.mine ?? false;
 }

@@ -6,32 +6,24 @@
 import { randomInt } from 'node:crypto';
 import type { Queryable } from '../postgres/admin/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
-
-const lock = sql`hashtext('rowhouse process')`;
+import { isFree, isHeld, locks, shareLock } from './lock-names.ts';
 
 /** Part of a poll, in the session that holds the shared lock. The exclusive lock ends with the statement. */
-export const isAlone: Sql = sql`pg_try_advisory_xact_lock(${lock})`;
+export const isAlone: Sql = isFree(locks.process);
 
 /** Names this process in the rows of what it runs. Each process holds a lock of this name, too, in the same session. */
 export const runner = randomInt(-(2 ** 31), 2 ** 31 - 1);
-const runnerClass = sql`hashtext('rowhouse runner')`;
 
 /** Whether the process of this name lives and is connected. For a moment after a lost connection, it is not. */
 export function isPresent(name: Sql): Sql {
-  return sql`
-    exists (
-      select from pg_locks
-      where locktype = 'advisory' and granted and objsubid = 2
-        and database = (select oid from pg_database where datname = current_database())
-        and classid = ${runnerClass}::bit(32)::bigint::oid and objid = (${name})::bit(32)::bigint::oid
-    )`;
+  return isHeld(locks.runner(name));
 }
 
 /** Takes the shared locks. Returns whether no other process serves the installation. */
 export async function takePresence(session: Queryable): Promise<boolean> {
   // Shared: after a lost connection, PostgreSQL may still hold the lock of the last one.
-  await session.query(sql`select pg_advisory_lock_shared(${runnerClass}, ${runner}::int)`);
-  await session.query(sql`select pg_advisory_lock_shared(${lock})`);
+  await shareLock(session, locks.runner(sql`${runner}::int`));
+  await shareLock(session, locks.process);
   const [row] = await session.query<{ alone: boolean }>(sql`select ${isAlone} as alone`);
   return row?.alone === true;
 }

@@ -1,6 +1,7 @@
 // The rows of moves in the control database, and the lock that tells whether a process works on one.
 import { recordChange } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
+import { locks } from '../control/lock-names.ts';
 import { ifFree } from '../control/mutex.ts';
 import { errors } from '../errors/errors.ts';
 import { isState, type Queryable } from '../postgres/admin/database.ts';
@@ -143,5 +144,5 @@ export function withMoveLock<T>(
   projectId: string,
   act: (lost: AbortSignal) => Promise<T>,
 ): Promise<T | null> {
-  return ifFree(control, sql`hashtext('rowhouse move'), hashtext(${projectId})`, act);
+  return ifFree(control, locks.move(projectId), act);
 }

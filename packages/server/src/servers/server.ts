@@ -1,5 +1,7 @@
 // A PostgreSQL server that holds project databases: our connections to it, its template, its guards.
+
 import type { Control } from '../control/control.ts';
+import { locks, takeLock } from '../control/lock-names.ts';
 import { findSetting } from '../control/settings.ts';
 import { errors } from '../errors/errors.ts';
 import { type Address, type Database, openDatabase, type Queryable } from '../postgres/admin/database.ts';
@@ -91,9 +93,8 @@ async function prepare(options: Options, maintenance: Database): Promise<Server>
   if (options.systemIdentifier && options.systemIdentifier !== facts.systemIdentifier)
     throw new Error('another PostgreSQL server answers at this address');
   const projectSchema = await readProjectSchema(facts.superuser);
-  // The lock is in the maintenance database: other installations may share the server, and advisory locks are per database.
   const { template, shared } = await maintenance.session(async (session) => {
-    await session.query(sql`select pg_advisory_lock(hashtext('rowhouse template'))`);
+    await takeLock(session, locks.template);
     await restrictPublicAccess(maintenance);
     const found = await ensureSharedRoles(maintenance);
     return { template: await ensureTemplate(address, maintenance, projectSchema), shared: found };

@@ -1,6 +1,8 @@
 // The first account and its key, and the operator's key: created at the first start, set by the environment, or replaced on
 // request.
+
 import type { Control } from '../../control/control.ts';
+import { locks, takeLock } from '../../control/lock-names.ts';
 import { findSetting, keepSetting } from '../../control/settings.ts';
 import { type KeyPrefix, makeKey, readKeyPrefix } from '../../keys/form.ts';
 import { setAccountKey, setOperatorKey } from '../../keys/installation-keys.ts';
@@ -28,7 +30,7 @@ export async function ensureAccount(
   show: (made: MadeKeys) => void | Promise<void>,
 ): Promise<void> {
   await control.session(async (session) => {
-    await session.query(sql`select pg_advisory_lock(hashtext('rowhouse account'))`);
+    await takeLock(session, locks.account);
     const isShown = (await findSetting(session, 'account_key_shown')) !== null;
     const made =
       wishes.accountKey === null && (wishes.newAccountKey || !isShown) ? makeKey('rh_acct_') : null;

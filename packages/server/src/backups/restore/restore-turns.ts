@@ -1,9 +1,9 @@
 // Restores and drills run one at a time among all processes: each needs disk, memory and a core. One that no longer makes progress,
 // because a server or the storage hangs, is ended, so that the next one gets its turn.
 import type { Control } from '../../control/control.ts';
+import { locks } from '../../control/lock-names.ts';
 import { ifFree, type Mutex, openMutex } from '../../control/mutex.ts';
 import { type Watched, whileItProgresses } from '../../lib/stall-watch.ts';
-import { sql } from '../../postgres/sql.ts';
 
 export type Turn = Watched;
 /** `account`: whose restore it is. null: the service's own. */
@@ -14,8 +14,12 @@ type Patience = { account: string | null; signal: AbortSignal; stallMs?: number 
  * written during the backup: in this time, it replays 100 GB.
  */
 const usualStallMs = 30 * 60_000;
-const lock = sql`hashtext('rowhouse restore')`;
-const options = { what: 'restores', lock, limits: { waiting: 40, waitingPerAccount: 16 }, lookMs: 500 };
+const options = {
+  what: 'restores',
+  lock: locks.restore,
+  limits: { waiting: 40, waitingPerAccount: 16 },
+  lookMs: 500,
+};
 const mutexes = new WeakMap<Control, Mutex>();
 
 /** Waits for other restores and drills. */
@@ -32,5 +36,5 @@ export function restoreInTurn<T>(
 }
 
 export async function ifNoneRestores(control: Control, act: () => Promise<void>): Promise<void> {
-  await ifFree(control, lock, act);
+  await ifFree(control, locks.restore, act);
 }

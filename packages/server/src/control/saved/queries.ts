@@ -6,6 +6,7 @@ import { errors } from '../../errors/errors.ts';
 import { sql } from '../../postgres/sql.ts';
 import { maxSavedMb, maxSavedQueries } from '../../settings/limits/saved-queries.ts';
 import type { Control } from '../control.ts';
+import { locks, takeLockForTransaction } from '../lock-names.ts';
 import { isId, newId } from '../new-id.ts';
 import { refuseNul } from './text.ts';
 
@@ -43,7 +44,7 @@ export async function createQuery(
 ): Promise<SavedQuery> {
   refuseNul(query, 'query');
   return control.transaction(async (transaction) => {
-    await transaction.query(lock(projectId));
+    await takeLockForTransaction(transaction, locks.savedQueries(projectId));
     await requireRoom(transaction, projectId, kind);
     const [row] = await transaction.query<Row>(sql`
       insert into saved_queries (id, project_id, kind, name, query)
@@ -62,7 +63,7 @@ export async function changeQuery(
 ): Promise<SavedQuery> {
   if (query !== undefined) refuseNul(query, 'query');
   return control.transaction(async (transaction) => {
-    await transaction.query(lock(projectId));
+    await takeLockForTransaction(transaction, locks.savedQueries(projectId));
     const [before] = isId(id)
       ? await transaction.query<{ kind: Kind; updatedAt: Date }>(sql`
           select kind, updated_at as "updatedAt" from saved_queries
@@ -93,10 +94,6 @@ export async function deleteQuery(control: Control, projectId: string, id: strin
     : [];
   if (rows.length === 0) throw errors.queryNotFound();
 }
-
-/** One change at a time: two that arrive together must not exceed the limit, nor overwrite each other unnoticed. */
-const lock = (projectId: string) =>
-  sql`select pg_advisory_xact_lock(hashtext('saved queries'), hashtext(${projectId}))`;
 
 async function requireRoom(
   transaction: Pick<Control, 'query'>,

@@ -41,26 +41,21 @@ export async function readMigrations(kind: 'control' | 'project' | 'guards'): Pr
   );
 }
 
-/** `session` must be one connection, because it holds the lock. Returns the numbers of the migrations applied now. */
+/** `session` must be one connection, with a lock against concurrent runs. Returns the numbers of the migrations applied now. */
 export async function migrate(session: Queryable, migrations: readonly Migration[]): Promise<number[]> {
-  await session.query(sql`select pg_advisory_lock(hashtext('rowhouse migrations'))`);
-  try {
-    await session.query(makeTable('migrations'));
-    const pending = await findPending(session, migrations, 'migrations');
-    for (const migration of pending) {
-      await session.query(sql`begin`);
-      try {
-        await apply(session, migration, 'migrations');
-        await session.query(sql`commit`);
-      } catch (error) {
-        await session.query(sql`rollback`).catch(() => {});
-        throw error;
-      }
+  await session.query(makeTable('migrations'));
+  const pending = await findPending(session, migrations, 'migrations');
+  for (const migration of pending) {
+    await session.query(sql`begin`);
+    try {
+      await apply(session, migration, 'migrations');
+      await session.query(sql`commit`);
+    } catch (error) {
+      await session.query(sql`rollback`).catch(() => {});
+      throw error;
     }
-    return pending.map(({ number }) => number);
-  } finally {
-    await session.query(sql`select pg_advisory_unlock(hashtext('rowhouse migrations'))`);
   }
+  return pending.map(({ number }) => number);
 }
 
 /** Applies all missing migrations in the caller's transaction: all of them or none. */

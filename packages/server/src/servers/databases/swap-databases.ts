@@ -1,5 +1,6 @@
 // Exchanges the databases of two projects, with their roles, by renaming both. Everything that names a project by its id
 // stays as it is: keys, tokens, connection strings. One transaction, so that it happens completely or not at all.
+import { locks, takeLockForTransaction } from '../../control/lock-names.ts';
 import { type Database, isState, type Queryable } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
@@ -11,7 +12,7 @@ type Project = { id: string; passwordVersion: number };
 /** Nothing may be connected to either database. Logins wait, and those that have begun fail: the name is another's now. */
 export async function swapDatabases(server: Server, one: Project, other: Project): Promise<void> {
   await server.maintenance.transaction(async (transaction) => {
-    await transaction.query(lockOf(one.id));
+    await takeLockForTransaction(transaction, locks.swap(one.id));
     const rename = (kind: 'database' | 'role', from: string, to: string) =>
       transaction.query(
         sql`alter ${kind === 'database' ? sql`database` : sql`role`} ${sql.id(from)} rename to ${sql.id(to)}`,
@@ -63,7 +64,7 @@ async function endWaitingLogins(transaction: Queryable, projects: readonly Proje
  */
 export function settledOid(server: Server, id: string): Promise<number | null> {
   return server.maintenance.transaction(async (transaction) => {
-    await transaction.query(lockOf(id));
+    await takeLockForTransaction(transaction, locks.swap(id));
     return oidOf(transaction, id);
   });
 }
@@ -78,10 +79,6 @@ async function oidOf(database: Queryable, id: string): Promise<number | null> {
     sql`select oid::int8::float8 as oid from pg_database where datname = ${databaseOf(id)}`,
   );
   return row?.oid ?? null;
-}
-
-function lockOf(id: string) {
-  return sql`select pg_advisory_xact_lock(hashtext('rowhouse swap'), hashtext(${id}))`;
 }
 
 /** A session is connected to the database, or ALTER DATABASE runs. */

@@ -2,29 +2,20 @@
 // a dump would contain them. Each announces itself before it looks for the other, so that at least one of them sees the other: an
 // export takes its lock, then looks for a move; a move inserts its row, then waits for the export.
 
+import { isHeld, locks, tryLock } from '../../control/lock-names.ts';
 import { errors } from '../../errors/errors.ts';
 import type { Queryable } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { hasTraces } from '../../servers/databases/publication.ts';
 import type { Server } from '../../servers/server.ts';
 
-const lockName = 'rowhouse export';
-
 /** In all processes: the lock is a session's in the control database, so it ends with the process that holds it. */
 export async function lockExport(session: Queryable, projectId: string): Promise<void> {
-  const [row] = await session.query<{ isMine: boolean }>(
-    sql`select pg_try_advisory_lock(hashtext(${lockName}), hashtext(${projectId})) as "isMine"`,
-  );
-  if (!row?.isMine) throw errors.exportRunning();
+  if (!(await tryLock(session, locks.export(projectId)))) throw errors.exportRunning();
 }
 
-/** Only looks: an attempt to take the lock could make an export fail that begins at this moment. */
 export async function isExported(control: Queryable, projectId: string): Promise<boolean> {
-  const rows = await control.query(sql`
-    select from pg_locks
-    where locktype = 'advisory' and objsubid = 2 and granted
-      and database = (select oid from pg_database where datname = current_database())
-      and classid = hashtext(${lockName})::oid and objid = hashtext(${projectId})::oid`);
+  const rows = await control.query(sql`select where ${isHeld(locks.export(projectId))}`);
   return rows.length > 0;
 }
 
