@@ -43,7 +43,7 @@ import { openUpgrades } from './projects/upgrade.ts';
 import { openDistrustedTables } from './query/distrusted-tables.ts';
 import { stopSession } from './query/exchange/statement-deadline.ts';
 import { openInsertBounds } from './query/insert-bounds.ts';
-import { ask } from './query/look-up.ts';
+import { lookUp } from './query/look-up.ts';
 import { type Connections, poolLimitsOf } from './query/sessions/pool-limits.ts';
 import { openProjectSessions } from './query/sessions/project-sessions.ts';
 import { countTraces } from './query/sessions/session-audit.ts';
@@ -190,7 +190,7 @@ export async function openService(options: Options): Promise<Service> {
   });
   const distrusted = openDistrustedTables({ control, servers, pidsOf: sessions.pidsOf }, log);
   const insertBounds = openInsertBounds(
-    (project, text, params) => ask({ sessions, profiles }, project, text, params, { readOnly: true }),
+    (project, text, params) => lookUp({ sessions, profiles }, project, text, params, { readOnly: true }),
     distrusted,
   );
   const imports = openImports({ control, servers, jobs, headroom, disk, limits, onError }, options.imports);

@@ -1,4 +1,5 @@
-// A question of the service itself in a project's session, such as a catalog look-up.
+// A question of the service itself to a project, in a session of its pool, such as a look-up in the catalog. Which way a statement
+// of the service takes in a project: src/postgres/README.md.
 import type { ProjectLogin } from '../servers/databases/provision.ts';
 import type { Command } from './exchange/commands.ts';
 import { noReader } from './exchange/reader.ts';
@@ -26,7 +27,7 @@ type Options = {
 };
 
 /** The first value of the first row. */
-export function ask(
+export function lookUp(
   deps: ExclusiveDeps,
   project: ProjectLogin,
   query: string,

@@ -6,7 +6,7 @@ import type { Form, Result } from '../query/exchange/answer-writer.ts';
 import { contextOf, routineOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
 import { objectsWithoutRowTypes } from '../query/json/layout.ts';
-import { ask } from '../query/look-up.ts';
+import { lookUp } from '../query/look-up.ts';
 import { type RowFormat, rowsOnly } from '../query/rows-only.ts';
 import { type CompiledQuery, runCompiled } from '../query/run.ts';
 import type { Statement } from '../query/statement/statement.ts';
@@ -241,7 +241,7 @@ function countRows(deps: TableDeps, project: ProjectLogin, plan: Plan): Promise<
   const { request, table, relations } = plan;
   const run = (count: 'exact' | 'estimated', timeoutMs: number) => {
     const { text, params, isPlain } = compileCount({ ...request, count }, table, relations);
-    return ask(deps.query, project, text, [...params], { timeoutMs, isPlain, readOnly: true });
+    return lookUp(deps.query, project, text, [...params], { timeoutMs, isPlain, readOnly: true });
   };
   const estimate = async (): Promise<Count> => ({
     rows: readEstimate((await run('estimated', countMs)) ?? ''),

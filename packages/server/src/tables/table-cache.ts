@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache';
 import { RowhouseError } from '../errors/errors.ts';
 import { contextOf, inherit, neverRan } from '../query/exchange/failures.ts';
 import type { Reader } from '../query/exchange/reader.ts';
-import { ask } from '../query/look-up.ts';
+import { lookUp } from '../query/look-up.ts';
 import type { QueryDeps } from '../query/run.ts';
 import type { Statement } from '../query/statement/statement.ts';
 import type { ProjectLogin } from '../servers/databases/provision.ts';
@@ -83,7 +83,7 @@ export function tablesOf({ query, cache }: TableDeps, project: ProjectLogin, may
   const cached = cache.of(project);
   // Catalog queries call no code of the project. Should one ever do so, that code could not write.
   const askCatalog: Ask = (text, parameters) =>
-    ask(query, project, text, parameters, { readOnly: true, grows: true });
+    lookUp(query, project, text, parameters, { readOnly: true, grows: true });
   const used = new Map<number, Table>();
   const use = (table: Table): Table => {
     used.set(table.oid, table);

@@ -1,12 +1,12 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { openControl } from '../../src/control/control.ts';
+import { locks } from '../../src/control/lock-names.ts';
 import { ifFree, openMutex } from '../../src/control/mutex.ts';
-import { sql } from '../../src/postgres/sql.ts';
 import { address, openGate } from '../support/helpers.ts';
 
 /** As many processes as wanted, with one mutex. It is held by what `holdUntil` was given. */
 function processes(count: number) {
-  const lock = sql`hashtext('mutex of a test'), ${Math.floor(Math.random() * 2 ** 31)}::int`;
+  const lock = locks.branches(Math.floor(Math.random() * 2 ** 31));
   const limits = { waiting: 4, waitingPerAccount: 2 };
   return Array.from({ length: count }, () => {
     const control = openControl(address(), 'postgres');

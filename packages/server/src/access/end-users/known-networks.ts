@@ -1,7 +1,8 @@
 // Known networks: those from which a user has signed in before (table auth.places). Attackers guess from other
 // networks, so attempts from a known network have a rate limit that attackers cannot use up.
-import { knownNetworkDays, networksPerUser } from '../../settings/limits/end-users.ts';
+
 import { networkOf } from '../../lib/networks.ts';
+import { knownNetworkDays, networksPerUser } from '../../settings/limits/end-users.ts';
 import type { AuthContext } from './auth-context.ts';
 import { attemptId } from './rate-limits.ts';
 

@@ -3,13 +3,13 @@
 import type { User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../../errors/errors.ts';
 import { wasRaised } from '../../query/exchange/failures.ts';
-import { ask } from '../../query/look-up.ts';
+import { lookUp } from '../../query/look-up.ts';
 import type { AuthContext } from './auth-context.ts';
 import type { UserDeps } from './deps.ts';
 import { projectLogin } from './store.ts';
 
 export async function removeUser({ query }: UserDeps, context: AuthContext, user: User): Promise<User> {
-  const answer = await ask(query, projectLogin(context), deleting, [user.id], {
+  const answer = await lookUp(query, projectLogin(context), deleting, [user.id], {
     timeoutMs,
     isPlain: false,
     changes: true,

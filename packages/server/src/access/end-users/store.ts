@@ -8,7 +8,7 @@ import { ownSize, sizeCheck, withHeadroom } from '../../query/admission.ts';
 import { fateOf, isOverLimit, wasRaised } from '../../query/exchange/failures.ts';
 import { noReader } from '../../query/exchange/reader.ts';
 import { parseJsonText } from '../../query/json/json-text.ts';
-import { ask } from '../../query/look-up.ts';
+import { lookUp } from '../../query/look-up.ts';
 import type { QueryDeps } from '../../query/run.ts';
 import { withSession } from '../../query/sessions/exclusive.ts';
 import type { ProjectLogin } from '../../servers/databases/provision.ts';
@@ -91,7 +91,7 @@ export function openUserStore(query: QueryDeps): UserStore {
   return {
     ask: async (context, text, params, lock) => {
       const options = { timeoutMs, maxWaitMs, first: firstOf(lock), changes: true };
-      return parse(await ask(query, loginOf(context), text, [...params], options).catch(throwExplained));
+      return parse(await lookUp(query, loginOf(context), text, [...params], options).catch(throwExplained));
     },
     add: async (context, text, params, lock) => {
       const project = projectLogin(context);
@@ -124,7 +124,7 @@ export function openUserStore(query: QueryDeps): UserStore {
           : [];
         const leftMs = Math.max(1_000, maxWaitMs - (performance.now() - startedAt));
         const options = { timeoutMs, maxWaitMs: leftMs, first: firstOf(lock), last, changes: true };
-        return ask(query, loginOf(context), text, [...params], options)
+        return lookUp(query, loginOf(context), text, [...params], options)
           .catch(async (error) => {
             throw isOverLimit(error) ? await headroom.refusal(projectId) : error;
           })

@@ -9,8 +9,8 @@ import net from 'node:net';
 import type { SMTPTransportOptions } from 'nodemailer';
 import { errors, RowhouseError } from '../../errors/errors.ts';
 import { AccountSlots } from '../../lib/account-slots.ts';
-import { deliveryMs, messagesAtOnce } from '../../settings/limits/mail.ts';
 import { isLoopback, withoutBrackets } from '../../lib/networks.ts';
+import { deliveryMs, messagesAtOnce } from '../../settings/limits/mail.ts';
 import { type Message, mailOf } from './mail-texts.ts';
 
 export type { Message };

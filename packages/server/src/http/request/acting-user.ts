@@ -5,7 +5,7 @@ import { actingUserBy } from '../../access/end-users/act-as.ts';
 import { isActingToken } from '../../access/end-users/acting-tokens.ts';
 import { readClaims } from '../../access/end-users/sessions.ts';
 import type { Caller } from '../../keys/caller.ts';
-import { ask } from '../../query/look-up.ts';
+import { lookUp } from '../../query/look-up.ts';
 import {
   type ActingUser,
   asAnonymous,
@@ -48,7 +48,7 @@ export function actingAs(caller: Caller, project: ProjectLogin): ProjectLogin {
 /** A token can outlive its session. Every statement checks that, but a stored response is replayed without a statement. */
 export function checkSession(deps: Deps) {
   return async ({ login }: FastifyRequest): Promise<void> => {
-    if (login?.actingUser?.role === 'authenticated') await ask(deps.query, login, 'select 1', []);
+    if (login?.actingUser?.role === 'authenticated') await lookUp(deps.query, login, 'select 1', []);
   };
 }
 

@@ -1,5 +1,5 @@
-// Runs one of the service's own statements in a project's session and returns its rows as text. Code that the project
-// has written cannot extend the deadline.
+// Runs one of the service's own statements in a session that the caller has opened, and returns its rows as text. Code that the
+// project has written cannot extend the deadline. When to use it: src/postgres/README.md.
 import { isRaised, type ServerError } from './server-error.ts';
 import { type Session, silent } from './session.ts';
 

@@ -1,4 +1,5 @@
-// Runs one of the service's own statements in a project's session, for catalog lookups.
+// Runs one of the service's own statements in a session of the pool that a request has taken already: the request's deadline holds
+// for it. When to use it: src/postgres/README.md.
 import type { ServerError } from '../../postgres/wire/server-error.ts';
 import { type Session, silent } from '../../postgres/wire/session.ts';
 import { type Command, writeCommands } from './commands.ts';
