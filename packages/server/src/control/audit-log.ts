@@ -1,4 +1,4 @@
-// The audit log: who did what, with which outcome. Entries are only added. No secret may get into it: http/request/audited.ts
+// The audit log: who did what, with which outcome. Entries are only added. No secret may get into it: http/request/audit-entries.ts
 // names the fields of requests that may.
 import type { AuditEntry, ListAudit } from '@rowhouse/api';
 import { errors } from '../errors/errors.ts';

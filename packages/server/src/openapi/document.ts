@@ -1,9 +1,8 @@
-// Completes the document that fastify makes of the routes: names of operations and schemas, failures and examples.
-import { apiPrefix, ErrorBody, NeonErrorBody } from '@rowhouse/api';
+// Completes the document that fastify makes of the routes: names of schemas, failures and examples.
+import { apiPrefix, ErrorBody, type ErrorCode, NeonErrorBody } from '@rowhouse/api';
 import { bodyExamples, pathExamples, slugExamples } from './examples.ts';
 import { failuresOf, otherFailure, sharedFailures } from './failures.ts';
 import { nameSchemas, plain } from './named-schemas.ts';
-import { operations } from './operations.ts';
 
 type Media = { schema?: { examples?: unknown[] }; example?: unknown };
 type Parameter = { name: string; in: string; schema?: object; example?: unknown };
@@ -15,11 +14,16 @@ type Described = {
   responses: Record<string, unknown>;
 };
 type Paths = Record<string, Record<string, Described>>;
+/** The failures that an operation declares, by its id. */
+export type DeclaredFailures = ReadonlyMap<string, readonly ErrorCode[]>;
 type Document = { paths?: unknown; components?: object };
 
-export function completeDocument<T extends Document>(document: T): T {
+export function completeDocument<T extends Document>(document: T, declared: DeclaredFailures): T {
   const described = Object.entries((document.paths ?? {}) as Paths).map(([path, methods]) => {
-    const entries = Object.entries(methods).map(([method, found]) => [method, complete(method, path, found)]);
+    const entries = Object.entries(methods).map(([method, found]) => [
+      method,
+      complete(method, path, found, declared),
+    ]);
     return [path, Object.fromEntries(entries)] as const;
   });
   // The bodies of failures are only referred to.
@@ -29,11 +33,9 @@ export function completeDocument<T extends Document>(document: T): T {
   return { ...document, paths: part.paths, components };
 }
 
-function complete(method: string, path: string, found: Described): Described {
+function complete(method: string, path: string, found: Described, declared: DeclaredFailures): Described {
   const short = path.startsWith(apiPrefix) ? path.slice(apiPrefix.length) : path;
-  const route = `${method.toUpperCase()} ${short.replace(/\{(\w+)\}/g, ':$1')}`;
-  const operation = operations[route];
-  const { security, parameters = [], requestBody } = found;
+  const { operationId = '', security, parameters = [], requestBody } = found;
   const traits = {
     method: method.toUpperCase(),
     isKeyed: security?.length !== 0,
@@ -44,21 +46,20 @@ function complete(method: string, path: string, found: Described): Described {
   const { default: _default, ...successes } = found.responses;
   const body = short === '/sql' ? 'NeonErrorBody' : 'ErrorBody';
   return {
-    ...(operation && { operationId: operation.id }),
     ...found,
     ...(parameters.length > 0 && {
-      parameters: parameters.map((parameter) => withExample(parameter, operation?.id)),
+      parameters: parameters.map((parameter) => withExample(parameter, operationId)),
     }),
-    ...(requestBody && { requestBody: withExamples(requestBody, bodyExamples[operation?.id ?? '']) }),
+    ...(requestBody && { requestBody: withExamples(requestBody, bodyExamples[operationId]) }),
     responses: {
       ...successes,
-      ...failuresOf(traits, operation?.fails ?? [], body),
+      ...failuresOf(traits, declared.get(operationId) ?? [], body),
       default: otherFailure,
     },
   };
 }
 
-function withExample(parameter: Parameter, id = ''): Parameter {
+function withExample(parameter: Parameter, id: string): Parameter {
   if (parameter.in !== 'path') return parameter;
   const example = (parameter.name === 'slug' && slugExamples[id]) || pathExamples[parameter.name];
   return example === undefined ? parameter : { ...parameter, example };

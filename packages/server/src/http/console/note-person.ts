@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify';
 import { accountsOf } from '../../access/people/members.ts';
 import type { Deps } from '../deps.ts';
-import { whoOf, write } from '../request/audited.ts';
+import { whoOf, write } from '../request/audit-entries.ts';
 import type { Person } from './person.ts';
 
 export async function notePerson(

@@ -7,7 +7,7 @@ import { type ConsoleSession, type Proof, signIn } from '../../access/people/ses
 import { RowhouseError } from '../../errors/errors.ts';
 import type { Caller } from '../../keys/caller.ts';
 import type { Deps } from '../deps.ts';
-import { whoOf, write } from '../request/audited.ts';
+import { whoOf, write } from '../request/audit-entries.ts';
 import { readCookies, setCookie } from './cookies.ts';
 import { reachedBy } from './identify.ts';
 import { personOf } from './person.ts';

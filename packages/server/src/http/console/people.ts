@@ -41,7 +41,7 @@ import { countEmailChange, countRecovery } from '../../access/people/sign-in-att
 import { errors } from '../../errors/errors.ts';
 import { consoleBodyBytes } from '../../settings/limits/requests.ts';
 import type { Deps } from '../deps.ts';
-import { whoOf, write } from '../request/audited.ts';
+import { whoOf, write } from '../request/audit-entries.ts';
 import { identifySession, sessionOf } from './identify.ts';
 import { openAttempts, whoTries } from './network-attempts.ts';
 import { notePerson } from './note-person.ts';

@@ -15,6 +15,8 @@ declare module 'fastify' {
     hasTimeout?: boolean;
     /** Possible changes are noted when a statement is sent, not when the handler begins. */
     notesChanges?: boolean;
+    /** For a route that may take longer than others. */
+    answerWithinMs?: number;
   }
 }
 
@@ -149,11 +151,13 @@ export function registerDeadlines(app: FastifyInstance): void {
   });
   app.addHook('onRoute', (route) => {
     const { handler, config } = route;
+    const withinMs = config?.answerWithinMs;
     route.handler = function (request, reply) {
       const { deadline, method } = request;
       // The caller got the error that nothing was changed, so nothing must change now.
       if (deadline.isOver) return reply;
       if (!config?.notesChanges && method !== 'GET' && method !== 'HEAD') deadline.mayHaveChanged = true;
+      if (withinMs !== undefined) deadline.allow(withinMs);
       return handler.call(this, request, reply);
     };
   });

@@ -27,10 +27,11 @@ import type { Deps } from '../deps.ts';
 const Params = Type.Object({ id: Type.String({ description: "The account's id." }) });
 type Params = { id: string };
 const description = 'Requires an operator key.';
+const limits = ['name', 'max_projects', 'max_total_mb', 'max_requests_per_second'];
 /** Every project of the account is opened or closed. */
 const closeWithinMs = 60_000;
 
-export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
+export function accountRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['accounts'];
   const config = { action: 'accounts.manage' as const };
 
@@ -39,6 +40,7 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config,
       schema: {
+        operationId: 'listAccounts',
         tags,
         summary: 'List accounts',
         description,
@@ -55,8 +57,17 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: CreateAccount }>(
     '/accounts',
     {
-      config: { ...config, showsSecret: true },
+      config: {
+        ...config,
+        showsSecret: true,
+        audit: {
+          action: 'account.create',
+          fields: [...limits, 'owner_email'],
+          made: ({ account }) => ({ target: account?.id }),
+        },
+      },
       schema: {
+        operationId: 'createAccount',
         tags,
         summary: 'Create an account',
         description: `${description} The response contains the first key of the account, which is shown only once.`,
@@ -74,8 +85,9 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     '/accounts/:id',
     {
-      config,
+      config: { ...config, fails: ['account_not_found'] },
       schema: {
+        operationId: 'getAccount',
         tags,
         summary: 'Get an account',
         description,
@@ -92,8 +104,13 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: Params; Body: ChangeAccount }>(
     '/accounts/:id',
     {
-      config,
+      config: {
+        ...config,
+        audit: { action: 'account.limit', fields: [...limits, 'suspended_because', 'is_operator'] },
+        fails: ['account_not_found', 'conflict'],
+      },
       schema: {
+        operationId: 'changeAccount',
         tags,
         summary: 'Change the name or the limits of an account, suspend it or resume it',
         description: `${description} While it is suspended, every request with one of its keys gets 403 account_suspended, and its databases accept no connections.`,
@@ -116,8 +133,14 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     '/accounts/:id',
     {
-      config,
+      config: {
+        ...config,
+        answerWithinMs: closeWithinMs,
+        audit: { action: 'account.delete' },
+        fails: ['account_not_found', 'conflict'],
+      },
       schema: {
+        operationId: 'deleteAccount',
         tags,
         summary: 'Delete an account with its projects',
         description: `${description} It can be restored until dropped_after.`,
@@ -125,9 +148,8 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
         response: { 200: AccountResponse },
       },
     },
-    async (request): Promise<AccountResponse> => {
-      request.deadline.allow(closeWithinMs);
-      const { account, projects } = await deleteAccount(deps, request.params.id);
+    async ({ params }): Promise<AccountResponse> => {
+      const { account, projects } = await deleteAccount(deps, params.id);
       await closeProjects(deps, projects);
       return { ok: true, account };
     },
@@ -136,8 +158,14 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: IssueAccountKey }>(
     '/accounts/:id/keys',
     {
-      config: { ...config, showsSecret: true },
+      config: {
+        ...config,
+        showsSecret: true,
+        audit: { action: 'account.issue_key', fields: ['name', 'role', 'expires_at'] },
+        fails: ['account_not_found', 'conflict'],
+      },
       schema: {
+        operationId: 'issueKeyOfAccount',
         tags,
         summary: 'Issue a key of an account',
         description: `${description} For an account whose keys are lost. The response contains the key, which is shown only once. It reaches the data of the account; the audit log of the account has an entry.`,
@@ -163,8 +191,14 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params }>(
     '/accounts/:id/restore',
     {
-      config,
+      config: {
+        ...config,
+        answerWithinMs: closeWithinMs,
+        audit: { action: 'account.restore' },
+        fails: ['account_not_found', 'conflict'],
+      },
       schema: {
+        operationId: 'restoreAccount',
         tags,
         summary: 'Restore a deleted account',
         description: `${description} With the projects that were deleted together with it.`,
@@ -172,9 +206,8 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
         response: { 200: AccountResponse },
       },
     },
-    async (request): Promise<AccountResponse> => {
-      request.deadline.allow(closeWithinMs);
-      const { account, projects } = await undeleteAccount(deps, request.params.id);
+    async ({ params }): Promise<AccountResponse> => {
+      const { account, projects } = await undeleteAccount(deps, params.id);
       await closeProjects(deps, projects);
       return { ok: true, account };
     },

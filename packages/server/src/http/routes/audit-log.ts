@@ -16,6 +16,7 @@ export function auditLogRoutes(app: FastifyInstance, { control }: Deps): void {
     {
       config: { action: 'audit.read' },
       schema: {
+        operationId: 'readAuditLog',
         tags: ['account'],
         summary: 'Read the audit log',
         description:

@@ -23,6 +23,7 @@ import type { BackupDescription } from '../../backups/repository/repository.ts';
 import { listServerStatus, type ServerStatus } from '../../backups/server-status.ts';
 import { errors } from '../../errors/errors.ts';
 import type { JobRun } from '../../jobs/jobs.ts';
+import { backupFailures } from '../../openapi/failure-sets.ts';
 import type { Deps } from '../deps.ts';
 import { accountOf, operatorOf } from '../request/authorize.ts';
 
@@ -44,8 +45,9 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Querystring: OfServer }>(
     '/backups',
     {
-      config: { action: 'service.operate' },
+      config: { action: 'service.operate', fails: backupFailures },
       schema: {
+        operationId: 'listBackups',
         tags,
         summary: 'List backups',
         description,
@@ -74,8 +76,9 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: TakeBackup }>(
     '/backups',
     {
-      config: { action: 'service.operate' },
+      config: { action: 'service.operate', audit: null, fails: backupFailures },
       schema: {
+        operationId: 'takeBackup',
         tags,
         summary: 'Take a backup',
         description: `${description} Backups are also taken by themselves. Without "server", one of each server that is backed up.`,
@@ -101,8 +104,9 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: OfServer }>(
     '/backups/verify',
     {
-      config: { action: 'service.operate' },
+      config: { action: 'service.operate', audit: null, fails: backupFailures },
       schema: {
+        operationId: 'verifyBackups',
         tags,
         summary: 'Verify all backups',
         description: `${description} Reads everything back and decrypts it. The job fails if something is damaged or missing.`,
@@ -127,8 +131,9 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: DrillRestore }>(
     '/backups/drill',
     {
-      config: { action: 'service.operate' },
+      config: { action: 'service.operate', audit: null, fails: [...backupFailures, 'project_not_found'] },
       schema: {
+        operationId: 'drillRestore',
         tags,
         summary: 'Prove that a project can be restored',
         description: `${description} Restores a project into a temporary copy, as of now, and compares every table with the live one. This also happens every night. The job fails if the restore fails or finds a difference. The machine of the service needs PostgreSQL programs of the major version of the server, which Rowhouse brings for one.`,
@@ -153,8 +158,9 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: OfServer }>(
     '/backups/prune',
     {
-      config: { action: 'service.operate' },
+      config: { action: 'service.operate', audit: { action: 'backup.prune' }, fails: backupFailures },
       schema: {
+        operationId: 'pruneBackups',
         tags,
         summary: 'Delete backups that are no longer needed',
         description: `${description} This also happens by itself. A backup that another one needs is kept.`,

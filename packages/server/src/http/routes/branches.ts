@@ -9,6 +9,7 @@ import {
 import type { FastifyInstance } from 'fastify';
 import { listBranches, promoteBranch, resetBranch } from '../../branches/branches.ts';
 import { createBranch } from '../../branches/create.ts';
+import { backupFailures, placementFailures, spaceFailures } from '../../openapi/failure-sets.ts';
 import type { Deps } from '../deps.ts';
 import { callerOf } from '../request/caller.ts';
 import { SlugParams } from './projects.ts';
@@ -16,7 +17,7 @@ import { SlugParams } from './projects.ts';
 type Params = { slug: string };
 
 /** Waiting for its turn and for running statements, the copy, and the roles of a database with 100,000 objects. */
-const withinMs = 110_000;
+const answerWithinMs = 110_000;
 
 export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
   const tags = ['branches'];
@@ -24,8 +25,15 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
   app.post<{ Params: Params; Body: CreateBranch }>(
     '/projects/:slug/branches',
     {
-      config: { action: 'projects.manage', showsSecret: true },
+      config: {
+        action: 'projects.manage',
+        showsSecret: true,
+        audit: { action: 'project.branch', fields: ['name', 'slug', 'mode', 'at'] },
+        answerWithinMs,
+        fails: [...placementFailures, ...backupFailures],
+      },
       schema: {
+        operationId: 'createBranch',
         tags,
         summary: 'Create a branch',
         description:
@@ -36,7 +44,6 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
       },
     },
     async (request, reply): Promise<CreatedBranchResponse> => {
-      request.deadline.allow(withinMs);
       const { project, apiKey, job } = await createBranch(
         branches,
         callerOf(request),
@@ -53,6 +60,7 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
     {
       config: { action: 'projects.read' },
       schema: {
+        operationId: 'listBranches',
         tags,
         summary: 'List branches',
         description: 'Requires an account key. Newest first.',
@@ -69,8 +77,14 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
   app.post<{ Params: Params }>(
     '/projects/:slug/reset',
     {
-      config: { action: 'projects.manage' },
+      config: {
+        action: 'projects.manage',
+        audit: { action: 'project.reset' },
+        answerWithinMs,
+        fails: ['conflict', ...spaceFailures],
+      },
       schema: {
+        operationId: 'resetBranch',
         tags,
         summary: 'Reset a branch to the present state of its parent',
         description:
@@ -80,7 +94,6 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
       },
     },
     async (request): Promise<ProjectResponse> => {
-      request.deadline.allow(withinMs);
       return { ok: true, project: await resetBranch(branches, callerOf(request), request.params.slug) };
     },
   );
@@ -88,8 +101,14 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
   app.post<{ Params: Params }>(
     '/projects/:slug/promote',
     {
-      config: { action: 'projects.manage' },
+      config: {
+        action: 'projects.manage',
+        audit: { action: 'project.promote' },
+        answerWithinMs,
+        fails: ['conflict', ...spaceFailures],
+      },
       schema: {
+        operationId: 'promoteBranch',
         tags,
         summary: 'Promote a branch',
         description:
@@ -99,7 +118,6 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
       },
     },
     async (request): Promise<PromotedResponse> => {
-      request.deadline.allow(withinMs);
       return { ok: true, ...(await promoteBranch(branches, callerOf(request), request.params.slug)) };
     },
   );

@@ -2,6 +2,7 @@
 import { CompactionResponse, LastCompactionResponse } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { requireScope } from '../../keys/caller.ts';
+import { spaceFailures } from '../../openapi/failure-sets.ts';
 import { getOpenProjectRow } from '../../projects/find.ts';
 import { loginOfRow } from '../../projects/project.ts';
 import type { Deps } from '../deps.ts';
@@ -23,8 +24,9 @@ export function compactRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params }>(
     '/projects/:slug/compact',
     {
-      config: { action: 'projects.manage' },
+      config: { action: 'projects.manage', audit: null, fails: ['conflict', ...spaceFailures] },
       schema: {
+        operationId: 'startCompaction',
         tags,
         summary: 'Compact a project',
         description:
@@ -45,6 +47,7 @@ export function compactRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.read' },
       schema: {
+        operationId: 'getCompaction',
         tags,
         summary: 'Get the last compaction',
         description:

@@ -6,7 +6,7 @@ import { requireEverything } from '../../keys/caller.ts';
 import { getOpenProjectRow } from '../../projects/find.ts';
 import type { Write } from '../../transfer/export/export.ts';
 import type { Deps } from '../deps.ts';
-import { noteStream } from '../request/audited.ts';
+import { noteStream } from '../request/audit-entries.ts';
 import { callerOf } from '../request/caller.ts';
 import { onResponseEnd } from '../response-end.ts';
 import { SlugParams } from './projects.ts';
@@ -27,10 +27,16 @@ export function exportRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params; Querystring: ExportProject }>(
     '/projects/:slug/export',
     {
-      config: { action: 'projects.manage' },
+      config: {
+        action: 'projects.manage',
+        audit: { action: 'project.export' },
+        answerWithinMs: beginWithinMs,
+        fails: ['conflict', 'sql_error', 'server_full'],
+      },
       // It would make the whole export and throw it away.
       exposeHeadRoute: false,
       schema: {
+        operationId: 'exportProject',
         tags: ['projects'],
         summary: 'Export a project',
         description:
@@ -50,7 +56,6 @@ export function exportRoutes(app: FastifyInstance, deps: Deps): void {
       const project = await getOpenProjectRow(deps.control, caller, request.params.slug);
       requireEverything(caller, 'export a project');
       const { format = 'custom' } = request.query;
-      request.deadline.allow(beginWithinMs);
       // Before the first byte leaves: a stream passes by the hook that writes the other entries. One that fails before gets two.
       await noteStream(deps, request, reply);
       const { write, closed, hasBegun } = streamOf(reply, format, project.slug);

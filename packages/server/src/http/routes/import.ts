@@ -3,8 +3,10 @@ import { ImportFrom, ImportQuery, ImportResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import { errors } from '../../errors/errors.ts';
 import { type AccountCaller, requireAllProjects } from '../../keys/caller.ts';
+import { placementFailures } from '../../openapi/failure-sets.ts';
 import type { Started } from '../../transfer/import/import.ts';
 import type { Deps } from '../deps.ts';
+import { createdProject } from '../request/audit-entries.ts';
 import { callerOf } from '../request/caller.ts';
 import { dumpContent, exceptDumps, isStream, takeDumps } from '../request/dump-body.ts';
 import { readUpload } from '../request/upload-time.ts';
@@ -16,12 +18,21 @@ export function importRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Querystring: ImportQuery; Body: unknown }>(
     '/projects/import',
     {
-      config: { action: 'projects.manage' },
+      config: {
+        action: 'projects.manage',
+        audit: {
+          action: 'project.import',
+          fields: ['name', 'slug', 'limit_mb'],
+          made: createdProject,
+        },
+        fails: [...placementFailures, 'upload_not_found', 'invalid_dump', 'import_source_failed'],
+      },
       onRequest: async (request) => {
         requireAllProjects(callerOf(request), 'create projects');
       },
       validatorCompiler: exceptDumps(app),
       schema: {
+        operationId: 'importProject',
         tags: ['projects'],
         summary: 'Import a project',
         description:

@@ -18,6 +18,7 @@ export function jobRoutes(app: FastifyInstance, { control }: Deps): void {
     {
       config: { action: 'jobs.read' },
       schema: {
+        operationId: 'listJobs',
         tags,
         summary: 'List jobs',
         description:
@@ -35,8 +36,9 @@ export function jobRoutes(app: FastifyInstance, { control }: Deps): void {
   app.get<{ Params: Params }>(
     '/jobs/:id',
     {
-      config: { action: 'jobs.read' },
+      config: { action: 'jobs.read', fails: ['job_not_found'] },
       schema: {
+        operationId: 'getJob',
         tags,
         summary: 'Get a job',
         description:
@@ -54,8 +56,9 @@ export function jobRoutes(app: FastifyInstance, { control }: Deps): void {
   app.delete<{ Params: Params }>(
     '/jobs/:id',
     {
-      config: { action: 'jobs.cancel' },
+      config: { action: 'jobs.cancel', audit: null, fails: ['job_not_found', 'conflict'] },
       schema: {
+        operationId: 'cancelJob',
         tags,
         summary: 'Cancel a job',
         description:

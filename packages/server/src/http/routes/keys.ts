@@ -13,6 +13,7 @@ import { requireScope, requireWhole } from '../../keys/caller.ts';
 import { issueKey, listKeys, revokeKey, rotateKey } from '../../keys/manage.ts';
 import { getProjectRow } from '../../projects/find.ts';
 import type { Deps } from '../deps.ts';
+import { createdKey } from '../request/audit-entries.ts';
 import { callerOf } from '../request/caller.ts';
 import { SlugParams } from './projects.ts';
 
@@ -35,7 +36,13 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
     '/projects/:slug/keys',
     {
       config: { action: 'projects.manage' },
-      schema: { tags, summary: "List a project's keys", params: SlugParams, response: { 200: KeysResponse } },
+      schema: {
+        operationId: 'listKeys',
+        tags,
+        summary: "List a project's keys",
+        params: SlugParams,
+        response: { 200: KeysResponse },
+      },
     },
     async (request): Promise<KeysResponse> => {
       const project = await managed(request);
@@ -46,8 +53,14 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: IssueKey }>(
     '/projects/:slug/keys',
     {
-      config: { action: 'projects.manage', showsSecret: true },
+      config: {
+        action: 'projects.manage',
+        showsSecret: true,
+        audit: { action: 'key.issue', fields: ['name', 'kind', 'scopes'], made: createdKey },
+        fails: ['conflict'],
+      },
       schema: {
+        operationId: 'issueKey',
         tags,
         summary: 'Issue a key',
         description:
@@ -68,8 +81,13 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params & { id: string } }>(
     '/projects/:slug/keys/:id',
     {
-      config: { action: 'projects.manage' },
+      config: {
+        action: 'projects.manage',
+        audit: { action: 'key.revoke' },
+        fails: ['key_not_found', 'conflict'],
+      },
       schema: {
+        operationId: 'revokeKey',
         tags,
         summary: 'Revoke a key',
         description: 'The key stops working within a second, in every process.',
@@ -91,8 +109,10 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
         action: 'projects.manage',
         showsSecret: true,
         beforeReplay: (request) => requireWhole(callerOf(request), 'read the response of a rotation again'),
+        audit: { action: 'key.rotate', fields: ['grace_seconds'], made: createdKey },
       },
       schema: {
+        operationId: 'rotateKey',
         tags,
         summary: 'Rotate the project key',
         description:

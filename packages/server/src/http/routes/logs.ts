@@ -13,6 +13,7 @@ export function logRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.manage' },
       schema: {
+        operationId: 'getProjectLogs',
         tags: ['projects'],
         summary: 'Get recent failures and slow statements of a project',
         description:

@@ -56,7 +56,7 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
     '/mcp',
     {
       bodyLimit: agentBodyBytes,
-      config: { notesChanges: true, numbers: 'exact' },
+      config: { notesChanges: true, numbers: 'exact', answerWithinMs },
       schema: { hide: true, querystring: Query },
     },
     async (request, reply) => {
@@ -68,7 +68,6 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
       requireNarrow(body);
       // A request of a tool to the API counts against the rate of the account by itself.
       if (request.caller && !callsApi(body)) deps.rates.require(request.caller);
-      request.deadline.allow(answerWithinMs);
       opening ??= openMcp(deps.version);
       const serve = await opening;
       const { id, method, params } = body as Message;

@@ -17,7 +17,7 @@ import { changeMember, listMembers, removeMember } from '../../access/people/mem
 import { requireAccount } from '../../keys/caller.ts';
 import { isAllowed } from '../../keys/roles.ts';
 import type { Deps } from '../deps.ts';
-import { noteRevocations } from '../request/audited.ts';
+import { noteRevocations } from '../request/audit-entries.ts';
 import { callerOf } from '../request/caller.ts';
 
 const Params = Type.Object({ id: Type.String({ description: "The member's or the invitation's id." }) });
@@ -32,6 +32,7 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'account.read' },
       schema: {
+        operationId: 'listMembers',
         tags,
         summary: 'List members and open invitations',
         description: 'Requires an account key.',
@@ -54,8 +55,13 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: Params; Body: ChangeMember }>(
     '/account/members/:id',
     {
-      config: { action: 'members.manage' },
+      config: {
+        action: 'members.manage',
+        audit: { action: 'member.change', fields: ['role', 'projects'] },
+        fails: ['member_not_found', 'project_not_found', 'conflict'],
+      },
       schema: {
+        operationId: 'changeMember',
         tags,
         summary: "Change a member's role or projects",
         description:
@@ -74,8 +80,9 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     '/account/members/:id/keys',
     {
-      config: { action: 'members.manage' },
+      config: { action: 'members.manage', fails: ['member_not_found'] },
       schema: {
+        operationId: 'listMemberKeys',
         tags,
         summary: 'List the keys that a member issued',
         description:
@@ -91,8 +98,13 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params; Querystring: RemoveMember }>(
     '/account/members/:id',
     {
-      config: { action: 'account.read' },
+      config: {
+        action: 'account.read',
+        audit: { action: 'member.remove', fields: ['revoke_keys'] },
+        fails: ['member_not_found', 'conflict'],
+      },
       schema: {
+        operationId: 'removeMember',
         tags,
         summary: 'Remove a member, or leave the account',
         description:
@@ -114,8 +126,18 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: InviteMember }>(
     '/account/invitations',
     {
-      config: { action: 'members.manage', showsSecret: true },
+      config: {
+        action: 'members.manage',
+        showsSecret: true,
+        audit: {
+          action: 'member.invite',
+          fields: ['email', 'role', 'projects'],
+          made: (answer) => ({ target: answer.invitation?.id }),
+        },
+        fails: ['project_not_found', 'conflict'],
+      },
       schema: {
+        operationId: 'inviteMember',
         tags,
         summary: 'Invite a person',
         description:
@@ -134,8 +156,9 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     '/account/invitations/:id',
     {
-      config: { action: 'members.manage' },
+      config: { action: 'members.manage', audit: { action: 'member.uninvite' }, fails: ['member_not_found'] },
       schema: {
+        operationId: 'revokeInvitation',
         tags,
         summary: 'Revoke an invitation',
         description: 'Requires the role admin.',

@@ -10,8 +10,13 @@ export function moveRoutes(app: FastifyInstance, { moves }: Deps): void {
   app.post<{ Params: { slug: string }; Body: MoveProject }>(
     '/projects/:slug/move',
     {
-      config: { action: 'service.operate' },
+      config: {
+        action: 'service.operate',
+        audit: { action: 'project.move', fields: ['server', 'mode'] },
+        fails: ['server_not_found', 'conflict', 'server_full'],
+      },
       schema: {
+        operationId: 'moveProject',
         tags: ['servers'],
         summary: 'Move a project to another server',
         description:

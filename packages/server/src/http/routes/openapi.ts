@@ -1,9 +1,10 @@
-// OpenAPI 3.1, generated from the schemas that validate the input, and the page at /docs.
+// OpenAPI 3.1, generated from what the routes declare and from the schemas that validate the input, and the page at /docs.
 import fastifySwagger from '@fastify/swagger';
 import fastifySwaggerUi from '@fastify/swagger-ui';
-import type { FastifyInstance } from 'fastify';
+import type { ErrorCode } from '@rowhouse/api';
+import type { FastifyInstance, RouteOptions } from 'fastify';
 import Type from 'typebox';
-import { completeDocument } from '../../openapi/document.ts';
+import { completeDocument, type DeclaredFailures } from '../../openapi/document.ts';
 import { idempotencyHeader } from '../request/idempotency.ts';
 import { minPositionHeader, stalenessHeader } from '../request/staleness.ts';
 
@@ -11,6 +12,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Standbys can answer, or the response says from which position on they know the change. */
     readsStandbys?: boolean;
+    /** How the route can fail, beside what every request with a key, a body or a project shares (openapi/failures.ts). */
+    fails?: readonly ErrorCode[];
   }
 }
 
@@ -43,7 +46,14 @@ const StandbyHeaders = Type.Object({
 
 const keyAlone = [{ bearer: [] }, { apiKey: [] }];
 
+/** Call it before the routes are registered. The service does not start with a route that is neither hidden nor declared. */
 export async function registerOpenApi(app: FastifyInstance, version: string): Promise<void> {
+  const routes: RouteOptions[] = [];
+  app.addHook('onRoute', (route) => void routes.push(route));
+  let declared: DeclaredFailures = new Map();
+  app.addHook('onReady', async () => {
+    declared = readDeclarations(routes);
+  });
   await app.register(fastifySwagger, {
     openapi: {
       openapi: '3.1.0',
@@ -102,7 +112,7 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
       return { schema: { ...schema, headers, ...security }, url };
     },
     transformObject: (made) =>
-      'openapiObject' in made ? completeDocument(made.openapiObject) : made.swaggerObject,
+      'openapiObject' in made ? completeDocument(made.openapiObject, declared) : made.swaggerObject,
   });
   await app.register(fastifySwaggerUi, {
     routePrefix: '/docs',
@@ -111,4 +121,17 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
     transformStaticCSP: (header) => header.replace('upgrade-insecure-requests', ''),
   });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
+}
+
+/** Generated clients name a method after each operation, so that these names are stable. */
+function readDeclarations(routes: readonly RouteOptions[]): DeclaredFailures {
+  const declared = new Map<string, readonly ErrorCode[]>();
+  for (const { method, url, schema, config } of routes) {
+    if (schema?.hide || method === 'HEAD') continue;
+    const { operationId, summary } = schema ?? {};
+    if (!operationId || !summary) throw new Error(`The route ${method} ${url} declares no operation.`);
+    if (declared.has(operationId)) throw new Error(`Two routes are declared as ${operationId}.`);
+    declared.set(operationId, config?.fails ?? []);
+  }
+  return declared;
 }

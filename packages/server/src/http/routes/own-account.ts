@@ -14,11 +14,12 @@ import { changeAccount, getAccount } from '../../access/accounts/accounts.ts';
 import { issueAccountKey, listAccountKeys, revokeAccountKey } from '../../keys/account-keys.ts';
 import { requireAccount } from '../../keys/caller.ts';
 import type { Deps } from '../deps.ts';
+import { createdKey } from '../request/audit-entries.ts';
 import { callerOf } from '../request/caller.ts';
 
 const KeyParams = Type.Object({ id: Type.String({ description: "The key's id." }) });
 
-export function accountRoutes(app: FastifyInstance, deps: Deps): void {
+export function ownAccountRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['account'];
   const accountOf = (request: FastifyRequest) => requireAccount(callerOf(request), 'manage the account');
 
@@ -27,6 +28,7 @@ export function accountRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'account.read' },
       schema: {
+        operationId: 'getOwnAccount',
         tags,
         summary: 'Get your account',
         description: 'Requires an account key.',
@@ -42,8 +44,13 @@ export function accountRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Body: ChangeOwnAccount }>(
     '/account',
     {
-      config: { action: 'account.manage' },
+      config: {
+        action: 'account.manage',
+        audit: { action: 'account.change', fields: ['name', 'requires_second_factor'] },
+        fails: ['second_factor_required', 'conflict'],
+      },
       schema: {
+        operationId: 'changeOwnAccount',
         tags,
         summary: 'Change your account',
         body: ChangeOwnAccount,
@@ -62,6 +69,7 @@ export function accountRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'account.manage' },
       schema: {
+        operationId: 'listAccountKeys',
         tags,
         summary: "List the account's keys",
         description: 'Requires the role admin.',
@@ -77,8 +85,18 @@ export function accountRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: IssueAccountKey }>(
     '/account/keys',
     {
-      config: { action: 'account.manage', showsSecret: true },
+      config: {
+        action: 'account.manage',
+        showsSecret: true,
+        audit: {
+          action: 'account_key.issue',
+          fields: ['name', 'role', 'expires_at'],
+          made: createdKey,
+        },
+        fails: ['conflict'],
+      },
       schema: {
+        operationId: 'issueAccountKey',
         tags,
         summary: 'Issue an account key',
         description:
@@ -98,8 +116,13 @@ export function accountRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: { id: string } }>(
     '/account/keys/:id',
     {
-      config: { action: 'account.manage' },
+      config: {
+        action: 'account.manage',
+        audit: { action: 'account_key.revoke' },
+        fails: ['key_not_found', 'conflict'],
+      },
       schema: {
+        operationId: 'revokeAccountKey',
         tags,
         summary: 'Revoke an account key',
         params: KeyParams,

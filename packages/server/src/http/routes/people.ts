@@ -9,8 +9,14 @@ export function personRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: RecoverPerson }>(
     '/people/recovery',
     {
-      config: { action: 'accounts.manage', showsSecret: true },
+      config: {
+        action: 'accounts.manage',
+        showsSecret: true,
+        audit: { action: 'person.give_link', fields: ['email', 'reset_second_factor'] },
+        fails: ['member_not_found'],
+      },
       schema: {
+        operationId: 'recoverPerson',
         tags: ['accounts'],
         summary: 'Create a link with which a person sets a new password',
         description:

@@ -14,11 +14,13 @@ import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { errors } from '../../errors/errors.ts';
 import { requireAllProjects } from '../../keys/caller.ts';
+import { backupFailures, placementFailures, spaceFailures } from '../../openapi/failure-sets.ts';
 import { changeProject, deleteProject, undeleteProject } from '../../projects/change.ts';
 import { getConnection } from '../../projects/connection.ts';
 import { createProject } from '../../projects/create.ts';
 import { getProject, listProjects } from '../../projects/find.ts';
 import type { Deps } from '../deps.ts';
+import { createdProject } from '../request/audit-entries.ts';
 import { callerOf } from '../request/caller.ts';
 
 export const SlugParams = Type.Object({ slug: Type.String({ description: "The project's slug." }) });
@@ -34,6 +36,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.read' },
       schema: {
+        operationId: 'listProjects',
         tags,
         summary: 'List projects',
         description:
@@ -51,8 +54,13 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: CreateProject }>(
     '/projects',
     {
-      config: { action: 'projects.manage' },
+      config: {
+        action: 'projects.manage',
+        audit: { action: 'project.create', fields: ['name', 'slug', 'limit_mb'], made: createdProject },
+        fails: placementFailures,
+      },
       schema: {
+        operationId: 'createProject',
         tags,
         summary: 'Create a project',
         description:
@@ -75,7 +83,13 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
     '/projects/:slug',
     {
       config: { action: 'projects.read' },
-      schema: { tags, summary: 'Get a project', params: SlugParams, response: { 200: ProjectResponse } },
+      schema: {
+        operationId: 'getProject',
+        tags,
+        summary: 'Get a project',
+        params: SlugParams,
+        response: { 200: ProjectResponse },
+      },
     },
     async (request): Promise<ProjectResponse> => ({
       ok: true,
@@ -86,8 +100,13 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: Params; Body: ChangeProject }>(
     '/projects/:slug',
     {
-      config: { action: 'projects.manage' },
+      config: {
+        action: 'projects.manage',
+        audit: { action: 'project.change', fields: ['name', 'limit_mb', 'expires_at'] },
+        fails: ['account_limit', 'conflict', ...spaceFailures],
+      },
       schema: {
+        operationId: 'changeProject',
         tags,
         summary: 'Rename a project or change its limit',
         description: 'Changing limit_mb requires an account key.',
@@ -110,8 +129,9 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     '/projects/:slug',
     {
-      config: { action: 'projects.manage' },
+      config: { action: 'projects.manage', audit: { action: 'project.delete' }, fails: ['conflict'] },
       schema: {
+        operationId: 'deleteProject',
         tags,
         summary: 'Delete a project',
         description: 'Requires an account key. The project can be restored until dropped_after.',
@@ -128,8 +148,14 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: RestoreProject }>(
     '/projects/:slug/restore',
     {
-      config: { action: 'projects.manage', showsSecret: ({ body }) => isFromBackups(body as RestoreProject) },
+      config: {
+        action: 'projects.manage',
+        showsSecret: ({ body }) => isFromBackups(body as RestoreProject),
+        audit: { action: 'project.restore', fields: ['to', 'snapshot', 'into'] },
+        fails: [...placementFailures, ...backupFailures, 'snapshot_not_found'],
+      },
       schema: {
+        operationId: 'restoreProject',
         tags,
         summary: 'Restore a deleted project, or the state of an earlier time',
         description:
@@ -173,8 +199,9 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     '/projects/:slug/connection',
     {
-      config: { action: 'projects.manage', showsSecret: true },
+      config: { action: 'projects.manage', showsSecret: true, audit: { action: 'project.connection' } },
       schema: {
+        operationId: 'getConnection',
         tags,
         summary: 'Get the connection string for psql and PostgreSQL drivers',
         description: 'Contains the database password. Requires the project key or an account key.',

@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { isActingToken } from '../../access/end-users/acting-tokens.ts';
 import { errors, type RowhouseError } from '../../errors/errors.ts';
 import { type Caller, requireScope } from '../../keys/caller.ts';
+import { sqlFailures } from '../../openapi/failure-sets.ts';
 import { runBatch } from '../../query/batch.ts';
 import type { Form } from '../../query/exchange/answer-writer.ts';
 import type { Answer } from '../../query/exchange/held-answer.ts';
@@ -51,9 +52,10 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     queryPath,
     {
       bodyLimit: queryBodyBytes,
-      config: { ...config, action: 'projects.read' },
+      config: { ...config, action: 'projects.read', audit: null, fails: [...sqlFailures, 'invalid_token'] },
       onRequest,
       schema: {
+        operationId: 'runQuery',
         tags,
         summary: 'Run a SQL statement',
         description: `${rowsNote} ${actingNote}`,
@@ -83,9 +85,10 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     '/projects/:slug/batch',
     {
       bodyLimit: queryBodyBytes,
-      config: { ...config, action: 'projects.read' },
+      config: { ...config, action: 'projects.read', audit: null, fails: [...sqlFailures, 'invalid_token'] },
       onRequest,
       schema: {
+        operationId: 'runBatch',
         tags,
         summary: 'Run several statements in one transaction',
         description: `Either all statements take effect or none. error.details.statement is the index of the statement that failed. ${actingNote}`,

@@ -60,6 +60,7 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.read' },
       schema: {
+        operationId: 'listSavedQueries',
         tags,
         summary: 'List saved queries and drafts',
         description: needs,
@@ -77,8 +78,9 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: CreateSavedQuery }>(
     queries,
     {
-      config: { action: 'projects.write' },
+      config: { action: 'projects.write', audit: null, fails: ['conflict'] },
       schema: {
+        operationId: 'saveQuery',
         tags,
         summary: 'Save a query',
         params,
@@ -98,8 +100,9 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: IdParams }>(
     `${queries}/:id`,
     {
-      config: { action: 'projects.read' },
+      config: { action: 'projects.read', fails: ['query_not_found'] },
       schema: {
+        operationId: 'getSavedQuery',
         tags,
         summary: 'Get a saved query',
         description: needs,
@@ -116,8 +119,9 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: IdParams; Body: ChangeSavedQuery }>(
     `${queries}/:id`,
     {
-      config: { action: 'projects.write' },
+      config: { action: 'projects.write', audit: null, fails: ['query_not_found', 'conflict'] },
       schema: {
+        operationId: 'changeSavedQuery',
         tags,
         summary: 'Change a saved query',
         params: IdParams,
@@ -136,8 +140,9 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: IdParams }>(
     `${queries}/:id`,
     {
-      config: { action: 'projects.write' },
+      config: { action: 'projects.write', audit: null, fails: ['query_not_found'] },
       schema: {
+        operationId: 'deleteSavedQuery',
         tags,
         summary: 'Delete a saved query',
         description: needsMore,
@@ -156,6 +161,7 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.read' },
       schema: {
+        operationId: 'listHistory',
         tags,
         summary: 'List the history of statements',
         description: needs,
@@ -175,8 +181,9 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: AddHistory }>(
     history,
     {
-      config: { action: 'projects.write' },
+      config: { action: 'projects.write', audit: null },
       schema: {
+        operationId: 'addToHistory',
         tags,
         summary: 'Add a statement to the history',
         params,
@@ -196,8 +203,9 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     history,
     {
-      config: { action: 'projects.write' },
+      config: { action: 'projects.write', audit: null },
       schema: {
+        operationId: 'clearHistory',
         tags,
         summary: 'Clear the history',
         description: needsMore,
@@ -214,8 +222,9 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: IdParams }>(
     `${history}/:id`,
     {
-      config: { action: 'projects.write' },
+      config: { action: 'projects.write', audit: null, fails: ['query_not_found'] },
       schema: {
+        operationId: 'deleteHistoryEntry',
         tags,
         summary: 'Delete an entry of the history',
         description: needsMore,

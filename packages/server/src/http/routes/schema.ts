@@ -25,8 +25,9 @@ export function schemaRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     '/projects/:slug/tables',
     {
-      config: { action: 'projects.read' },
+      config: { action: 'projects.read', fails: ['query_timeout', 'conflict'] },
       schema: {
+        operationId: 'listTables',
         tags,
         summary: 'List the tables and views of a project',
         params: SlugParams,
@@ -43,8 +44,9 @@ export function schemaRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params; Querystring: SchemaQuery }>(
     '/projects/:slug/schema',
     {
-      config: { action: 'projects.read' },
+      config: { action: 'projects.read', fails: ['query_timeout', 'conflict'] },
       schema: {
+        operationId: 'describeSchema',
         tags,
         summary: 'Describe all tables: columns, keys, references and types',
         description:

@@ -59,7 +59,13 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
     '/servers',
     {
       config: { action: 'service.operate' },
-      schema: { tags, summary: 'List servers', description, response: { 200: ServersResponse } },
+      schema: {
+        operationId: 'listServers',
+        tags,
+        summary: 'List servers',
+        description,
+        response: { 200: ServersResponse },
+      },
     },
     async (request): Promise<ServersResponse> => ({
       ok: true,
@@ -70,8 +76,14 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: AddServer }>(
     '/servers',
     {
-      config: { action: 'service.operate' },
+      config: {
+        action: 'service.operate',
+        audit: { action: 'server.add', fields: ['name'], made: ({ server }) => ({ target: server?.id }) },
+        answerWithinMs: addWithinMs,
+        fails: ['conflict'],
+      },
       schema: {
+        operationId: 'addServer',
         tags,
         summary: 'Add a server',
         description: `${description} New projects can be placed on it from then on. It is backed up if ROWHOUSE_BACKUP_URL is set and its role may replicate.`,
@@ -81,7 +93,6 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request, reply): Promise<ServerResponse> => {
       const given = manage(request);
-      request.deadline.allow(addWithinMs);
       const server = await addServer(given, request.body);
       reply.status(201).header('location', `${app.prefix}/servers/${server.id}`);
       return { ok: true, server };
@@ -91,8 +102,13 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: Params; Body: ChangeServer }>(
     '/servers/:id',
     {
-      config: { action: 'service.operate' },
+      config: {
+        action: 'service.operate',
+        audit: { action: 'server.change' },
+        fails: ['server_not_found', 'conflict'],
+      },
       schema: {
+        operationId: 'changeServer',
         tags,
         summary: 'Change the labels, the capacity or the state of a server',
         description,
@@ -110,8 +126,13 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: DrainServer }>(
     '/servers/:id/drain',
     {
-      config: { action: 'service.operate' },
+      config: {
+        action: 'service.operate',
+        audit: { action: 'server.drain', fields: ['move'] },
+        fails: ['server_not_found', 'conflict', 'server_full'],
+      },
       schema: {
+        operationId: 'drainServer',
         tags,
         summary: 'Drain a server',
         description: `${description} It takes no new projects. With "move", a job moves the projects that it has to other servers. Without it, they stay and work.`,
@@ -133,8 +154,13 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params; Querystring: Removal }>(
     '/servers/:id',
     {
-      config: { action: 'service.operate' },
+      config: {
+        action: 'service.operate',
+        audit: { action: 'server.remove' },
+        fails: ['server_not_found', 'conflict'],
+      },
       schema: {
+        operationId: 'removeServer',
         tags,
         summary: 'Remove a server',
         description: `${description} Refused while it has projects, or deleted ones that can still be restored. Nothing is deleted on it but unused databases and the replication slot of its backups. What is stored of it is kept as long as other backups.`,

@@ -26,6 +26,7 @@ export function serviceRoutes(
     '/healthz',
     {
       schema: {
+        operationId: 'getHealth',
         tags,
         summary: 'Check that the process is alive',
         security: [],
@@ -38,6 +39,7 @@ export function serviceRoutes(
     '/readyz',
     {
       schema: {
+        operationId: 'getReadiness',
         tags,
         summary: 'Check that PostgreSQL answers',
         security: [],
@@ -73,6 +75,7 @@ export function metricsRoute(
     {
       onRequest: check,
       schema: {
+        operationId: 'getMetrics',
         tags: ['service'],
         summary: 'Get metrics for Prometheus',
         description: 'Without a key from the machine of the service; otherwise with an operator key.',

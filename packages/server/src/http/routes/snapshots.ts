@@ -3,6 +3,7 @@ import { CreateSnapshot, SnapshotResponse, SnapshotsResponse } from '@rowhouse/a
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { createSnapshot, deleteSnapshot, listSnapshots } from '../../backups/snapshots.ts';
+import { backupFailures } from '../../openapi/failure-sets.ts';
 import type { Deps } from '../deps.ts';
 import { callerOf } from '../request/caller.ts';
 import { SlugParams } from './projects.ts';
@@ -19,8 +20,9 @@ export function snapshotRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: CreateSnapshot }>(
     '/projects/:slug/snapshots',
     {
-      config: { action: 'projects.manage' },
+      config: { action: 'projects.manage', audit: null, fails: backupFailures },
       schema: {
+        operationId: 'createSnapshot',
         tags,
         summary: 'Create a snapshot',
         description:
@@ -41,8 +43,9 @@ export function snapshotRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     '/projects/:slug/snapshots',
     {
-      config: { action: 'projects.read' },
+      config: { action: 'projects.read', fails: ['backups_off'] },
       schema: {
+        operationId: 'listSnapshots',
         tags,
         summary: 'List snapshots',
         description: 'Requires the scope manage. Newest first.',
@@ -59,8 +62,9 @@ export function snapshotRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params & { name: string } }>(
     '/projects/:slug/snapshots/:name',
     {
-      config: { action: 'projects.manage' },
+      config: { action: 'projects.manage', audit: null, fails: ['snapshot_not_found', 'backups_off'] },
       schema: {
+        operationId: 'deleteSnapshot',
         tags,
         summary: 'Delete a snapshot',
         description:

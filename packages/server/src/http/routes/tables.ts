@@ -15,6 +15,7 @@ import {
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { errors, RowhouseError } from '../../errors/errors.ts';
 import { type Caller, requireScope } from '../../keys/caller.ts';
+import { statementFailures } from '../../openapi/failure-sets.ts';
 import type { Answer } from '../../query/exchange/held-answer.ts';
 import type { RowFormat } from '../../query/rows-only.ts';
 import type { ProjectLogin } from '../../servers/databases/provision.ts';
@@ -45,6 +46,15 @@ const tablePath = '/projects/:slug/tables/:table';
 export const tableRoute = apiPrefix + tablePath;
 const asUser =
   "With a user's access token, the request acts as that user; with a publishable key alone, as anon. Row security applies to both.";
+
+const rowFailures = [
+  'table_not_found',
+  'sql_error',
+  'constraint_violation',
+  'conflict',
+  'query_timeout',
+] as const;
+const changeFailures = [...rowFailures, ...statementFailures] as const;
 
 /** Bodies that are streamed instead of read into memory, so that they can have any length. */
 const streamed: Record<string, ImportFormat> = {
@@ -80,9 +90,10 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     tablePath,
     {
-      config: { action: 'projects.read', acceptsToken: true, readsStandbys: true },
+      config: { action: 'projects.read', acceptsToken: true, readsStandbys: true, fails: rowFailures },
       onRequest,
       schema: {
+        operationId: 'readRows',
         tags,
         summary: 'Read rows of a table',
         description: `Returns a page of rows. ${rowsNote} They then have all matching rows, unless there is a limit. ${asUser}`,
@@ -121,9 +132,12 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
         readsStandbys: true,
         notesChanges: true,
         beforeReplay: checkSession(deps),
+        audit: null,
+        fails: changeFailures,
       },
       onRequest,
       schema: {
+        operationId: 'insertRows',
         tags,
         summary: 'Insert rows',
         description:
@@ -175,9 +189,12 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
         acceptsToken: true,
         notesChanges: true,
         readsStandbys: true,
+        audit: null,
+        fails: [...changeFailures, 'row_not_found'],
       },
       onRequest,
       schema: {
+        operationId: 'updateRows',
         tags,
         summary: 'Update the rows that match a filter',
         description: `A request without a filter gets 400. ${asUser}`,
@@ -199,9 +216,17 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     tablePath,
     {
-      config: { action: 'projects.write', acceptsToken: true, notesChanges: true, readsStandbys: true },
+      config: {
+        action: 'projects.write',
+        acceptsToken: true,
+        notesChanges: true,
+        readsStandbys: true,
+        audit: null,
+        fails: [...changeFailures, 'row_not_found'],
+      },
       onRequest,
       schema: {
+        operationId: 'deleteRows',
         tags,
         summary: 'Delete the rows that match a filter',
         description: `A request without a filter gets 400. ${asUser}`,

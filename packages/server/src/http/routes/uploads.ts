@@ -25,9 +25,10 @@ export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Dep
   app.post<{ Body: CreateUpload }>(
     '/uploads',
     {
-      config: { action: 'projects.manage' },
+      config: { action: 'projects.manage', audit: null, fails: ['conflict', 'server_full'] },
       onRequest,
       schema: {
+        operationId: 'createUpload',
         tags,
         summary: 'Begin an upload',
         description:
@@ -48,7 +49,12 @@ export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Dep
     {
       config: { action: 'projects.manage' },
       onRequest,
-      schema: { tags, summary: 'List uploads', response: { 200: UploadsResponse } },
+      schema: {
+        operationId: 'listUploads',
+        tags,
+        summary: 'List uploads',
+        response: { 200: UploadsResponse },
+      },
     },
     async (request): Promise<UploadsResponse> => ({
       ok: true,
@@ -59,9 +65,10 @@ export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Dep
   app.get<{ Params: Params }>(
     '/uploads/:id',
     {
-      config: { action: 'projects.manage' },
+      config: { action: 'projects.manage', fails: ['upload_not_found'] },
       onRequest,
       schema: {
+        operationId: 'getUpload',
         tags,
         summary: 'Get an upload',
         description: 'Its offset says where to continue.',
@@ -75,10 +82,15 @@ export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Dep
   app.patch<{ Params: Params }>(
     '/uploads/:id',
     {
-      config: { action: 'projects.manage' },
+      config: {
+        action: 'projects.manage',
+        audit: null,
+        fails: ['upload_not_found', 'conflict', 'server_full'],
+      },
       onRequest,
       validatorCompiler: exceptDumps(app),
       schema: {
+        operationId: 'continueUpload',
         tags,
         summary: 'Continue an upload',
         description:
@@ -103,9 +115,10 @@ export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Dep
   app.delete<{ Params: Params }>(
     '/uploads/:id',
     {
-      config: { action: 'projects.manage' },
+      config: { action: 'projects.manage', audit: null, fails: ['upload_not_found', 'conflict'] },
       onRequest,
       schema: {
+        operationId: 'deleteUpload',
         tags,
         summary: 'Delete an upload',
         params: UploadParams,

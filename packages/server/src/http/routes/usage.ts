@@ -14,8 +14,9 @@ export function usageRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: { slug: string }; Querystring: UsageQuery }>(
     '/projects/:slug/usage',
     {
-      config: { action: 'projects.read' },
+      config: { action: 'projects.read', fails: ['query_timeout', 'conflict'] },
       schema: {
+        operationId: 'getUsage',
         tags: ['projects'],
         summary: 'Get the storage usage of a project, by table and over time',
         description:

@@ -3,6 +3,7 @@ import { ActAs, ActAsResponse, ActingResponse, ListActing } from '@rowhouse/api'
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { actAs, anonymousId, endActing, listActing } from '../../../access/end-users/act-as.ts';
+import { userFailures } from '../../../openapi/failure-sets.ts';
 import type { Deps } from '../../deps.ts';
 import { callerOf } from '../../request/caller.ts';
 import { SlugParams } from '../projects.ts';
@@ -20,8 +21,13 @@ export function actAsRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: IdParams; Body: ActAs | undefined }>(
     `${authBase}/users/:id/act-as`,
     {
-      config: { action: 'projects.manage' },
+      config: {
+        action: 'projects.manage',
+        audit: { action: 'user.act_as' },
+        fails: [...userFailures, 'user_not_found'],
+      },
       schema: {
+        operationId: 'actAsUser',
         tags,
         summary: 'Act as a user',
         description:
@@ -43,8 +49,9 @@ export function actAsRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params; Querystring: ListActing }>(
     `${authBase}/act-as`,
     {
-      config: { action: 'projects.manage' },
+      config: { action: 'projects.manage', fails: userFailures },
       schema: {
+        operationId: 'listActingSessions',
         tags,
         summary: 'List who acted as which user',
         description: 'Requires the scope manage.',
@@ -62,8 +69,9 @@ export function actAsRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: IdParams }>(
     `${authBase}/act-as/:id`,
     {
-      config: { action: 'projects.manage' },
+      config: { action: 'projects.manage', audit: null, fails: [...userFailures, 'user_not_found'] },
       schema: {
+        operationId: 'stopActing',
         tags,
         summary: 'Stop acting as a user',
         description: 'Requires the scope manage. Ends the token at once.',

@@ -21,6 +21,7 @@ import { changeOwnUser, deleteOwnUser, getOwnUser } from '../../../access/end-us
 import { readClaims, refresh, signOut } from '../../../access/end-users/sessions.ts';
 import { signIn, signUp } from '../../../access/end-users/sign-in.ts';
 import { errors } from '../../../errors/errors.ts';
+import { userFailures } from '../../../openapi/failure-sets.ts';
 import type { Deps } from '../../deps.ts';
 import { SlugParams } from '../projects.ts';
 import { answerJson, authBase, authContextOf, deletionNote } from './auth-context.ts';
@@ -49,8 +50,9 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: SignUp }>(
     `${authBase}/signup`,
     {
-      config: { ...config, action: 'projects.write' },
+      config: { ...config, action: 'projects.write', audit: null, fails: [...userFailures, 'email_taken'] },
       schema: {
+        operationId: 'signUp',
         tags,
         summary: 'Sign up a user',
         description:
@@ -69,8 +71,9 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: SignIn }>(
     `${authBase}/signin`,
     {
-      config: { action: 'projects.write' },
+      config: { action: 'projects.write', audit: null, fails: [...userFailures, 'invalid_credentials'] },
       schema: {
+        operationId: 'signIn',
         tags,
         summary: 'Sign in',
         description:
@@ -89,8 +92,9 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: Refresh }>(
     `${authBase}/refresh`,
     {
-      config: { action: 'projects.write' },
+      config: { action: 'projects.write', audit: null, fails: [...userFailures, 'invalid_token'] },
       schema: {
+        operationId: 'refreshSession',
         tags,
         summary: 'Exchange a refresh token for a new access token',
         description:
@@ -109,8 +113,9 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: SignOut }>(
     `${authBase}/signout`,
     {
-      config: { action: 'projects.write', ...withToken },
+      config: { action: 'projects.write', ...withToken, audit: null, fails: userFailures },
       schema: {
+        operationId: 'signOut',
         tags,
         summary: 'Sign out',
         description: "Requires the user's access token. The tokens of an ended session stop working at once.",
@@ -130,8 +135,9 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     `${authBase}/user`,
     {
-      config: { action: 'projects.read', ...withToken },
+      config: { action: 'projects.read', ...withToken, fails: userFailures },
       schema: {
+        operationId: 'getSignedInUser',
         tags,
         summary: 'Get the signed-in user',
         params,
@@ -147,8 +153,14 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: Params; Body: ChangeOwnUser }>(
     `${authBase}/user`,
     {
-      config: { action: 'projects.write', ...withToken },
+      config: {
+        action: 'projects.write',
+        ...withToken,
+        audit: null,
+        fails: [...userFailures, 'email_taken', 'invalid_credentials'],
+      },
       schema: {
+        operationId: 'changeSignedInUser',
         tags,
         summary: 'Change the signed-in user',
         description:
@@ -167,8 +179,9 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     `${authBase}/user`,
     {
-      config: { action: 'projects.write', ...withToken },
+      config: { action: 'projects.write', ...withToken, audit: null, fails: userFailures },
       schema: {
+        operationId: 'deleteSignedInUser',
         tags,
         summary: 'Delete the signed-in user',
         description: deletionNote,
@@ -185,8 +198,13 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: Recover }>(
     `${authBase}/recover`,
     {
-      config: { action: 'projects.write' },
+      config: {
+        action: 'projects.write',
+        audit: null,
+        fails: [...userFailures, 'invalid_code', 'user_not_found'],
+      },
       schema: {
+        operationId: 'recoverUser',
         tags,
         summary: 'Request or use a recovery code',
         description:
@@ -205,8 +223,13 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: Verify }>(
     `${authBase}/verify`,
     {
-      config: { action: 'projects.write' },
+      config: {
+        action: 'projects.write',
+        audit: null,
+        fails: [...userFailures, 'invalid_code', 'user_not_found'],
+      },
       schema: {
+        operationId: 'verifyUser',
         tags,
         summary: 'Request or use a verification code',
         description: 'With email: like recover. With code: marks the email address as verified.',

@@ -3,6 +3,7 @@ import { SignedOutResponse, UserSessionsResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { endUserSessions, listUserSessions } from '../../../access/end-users/manage-sessions.ts';
+import { userFailures } from '../../../openapi/failure-sets.ts';
 import type { Deps } from '../../deps.ts';
 import { SlugParams } from '../projects.ts';
 import { authBase, authContextOf } from './auth-context.ts';
@@ -24,8 +25,9 @@ export function userSessionRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     path,
     {
-      config: { action: 'projects.read' },
+      config: { action: 'projects.read', fails: [...userFailures, 'user_not_found'] },
       schema: {
+        operationId: 'listUserSessions',
         tags,
         summary: "List a user's sessions",
         description: 'Requires the scope manage. Newest first, without those that have ended.',
@@ -42,8 +44,9 @@ export function userSessionRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     path,
     {
-      config: { action: 'projects.write' },
+      config: { action: 'projects.write', audit: null, fails: [...userFailures, 'user_not_found'] },
       schema: {
+        operationId: 'endUserSessions',
         tags,
         summary: "End all of a user's sessions",
         description:
@@ -61,8 +64,13 @@ export function userSessionRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params & { session: string } }>(
     `${path}/:session`,
     {
-      config: { action: 'projects.write' },
+      config: {
+        action: 'projects.write',
+        audit: null,
+        fails: [...userFailures, 'user_not_found', 'session_not_found'],
+      },
       schema: {
+        operationId: 'endUserSession',
         tags,
         summary: "End one of a user's sessions",
         description: 'Requires the scope manage. Its tokens stop working at once.',

@@ -12,6 +12,7 @@ import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { changeUser, createUser, deleteUser, getUser, listUsers } from '../../../access/end-users/manage.ts';
 import { changeSettings, getSettings } from '../../../access/end-users/settings.ts';
+import { userFailures } from '../../../openapi/failure-sets.ts';
 import type { Deps } from '../../deps.ts';
 import { SlugParams } from '../projects.ts';
 import { answerJson, authBase, authContextOf, deletionNote } from './auth-context.ts';
@@ -35,8 +36,9 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params; Querystring: ListUsers }>(
     `${authBase}/users`,
     {
-      config: { action: 'projects.read' },
+      config: { action: 'projects.read', fails: userFailures },
       schema: {
+        operationId: 'listUsers',
         tags,
         summary: 'List users',
         description: `${managing} Newest first.`,
@@ -54,8 +56,9 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: CreateUser }>(
     `${authBase}/users`,
     {
-      config: { ...config, action: 'projects.write' },
+      config: { ...config, action: 'projects.write', audit: null, fails: [...userFailures, 'email_taken'] },
       schema: {
+        operationId: 'createUser',
         tags,
         summary: 'Create a user',
         description: `${managing} Does not create a session. A user without a password sets one with a recovery code.`,
@@ -73,8 +76,9 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: UserParams }>(
     `${authBase}/users/:id`,
     {
-      config: { action: 'projects.read' },
+      config: { action: 'projects.read', fails: [...userFailures, 'user_not_found'] },
       schema: {
+        operationId: 'getUser',
         tags,
         summary: 'Get a user',
         description: managing,
@@ -91,8 +95,14 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: UserParams; Body: ChangeUser }>(
     `${authBase}/users/:id`,
     {
-      config: { ...config, action: 'projects.write' },
+      config: {
+        ...config,
+        action: 'projects.write',
+        audit: null,
+        fails: [...userFailures, 'user_not_found', 'email_taken'],
+      },
       schema: {
+        operationId: 'changeUser',
         tags,
         summary: 'Change a user, ban it, or set its password',
         description: `${managing} A new password and a ban end all sessions of the user at once.`,
@@ -110,8 +120,13 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: UserParams }>(
     `${authBase}/users/:id`,
     {
-      config: { action: 'projects.write' },
+      config: {
+        action: 'projects.write',
+        audit: { action: 'user.delete' },
+        fails: [...userFailures, 'user_not_found'],
+      },
       schema: {
+        operationId: 'deleteUser',
         tags,
         summary: 'Delete a user',
         description: `${managing} ${deletionNote}`,
@@ -128,8 +143,9 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     `${authBase}/settings`,
     {
-      config: { action: 'projects.read' },
+      config: { action: 'projects.read', fails: userFailures },
       schema: {
+        operationId: 'getUserSettings',
         tags,
         summary: 'Get the user settings',
         description: managing,
@@ -146,8 +162,9 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: Params; Body: ChangeUserSettings }>(
     `${authBase}/settings`,
     {
-      config: { action: 'projects.write' },
+      config: { action: 'projects.write', audit: { action: 'project.auth_settings' }, fails: userFailures },
       schema: {
+        operationId: 'changeUserSettings',
         tags,
         summary: 'Change the user settings',
         description: managing,

@@ -5,6 +5,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { NeonResponse, RunNeon } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import { errors } from '../../../errors/errors.ts';
+import { sqlFailures } from '../../../openapi/failure-sets.ts';
 import { runScript } from '../../../query/batch.ts';
 import type { StatementInput } from '../../../query/exchange/answer-writer.ts';
 import type { Answer } from '../../../query/exchange/held-answer.ts';
@@ -38,8 +39,13 @@ export function neonRoutes(app: FastifyInstance, deps: Deps): void {
     '/sql',
     {
       bodyLimit: queryBodyBytes,
-      config: { numbers: 'values', notesChanges: true },
+      config: {
+        numbers: 'values',
+        notesChanges: true,
+        fails: [...sqlFailures, 'invalid_credentials', 'project_not_found', 'project_not_ready'],
+      },
       schema: {
+        operationId: 'runNeonQuery',
         tags: ['query'],
         summary: "Run SQL for Neon's driver",
         description: 'The HTTP protocol of @neondatabase/serverless. See docs/compatibility.md.',

@@ -1,7 +1,7 @@
-// What the audit log records: one table of routes. An entry is written before the response is sent, so that nothing that was
-// acknowledged is missing. Of the request, only the fields that are named here get into it.
+// What the audit log records of a request: what its route declares in `audit`. An entry is written before the response is
+// sent, so that nothing that was acknowledged is missing. Of the request, only the fields that the route names get into it.
 import type { MemberKey } from '@rowhouse/api';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { append, type NewEntry } from '../../control/audit-log.ts';
 import { upTo } from '../../lib/cache-size.ts';
@@ -16,78 +16,33 @@ type Audited = Readonly<{
   made?: (answer: Answer) => { project?: unknown; target?: unknown };
 }>;
 
-const project = '/projects/:slug';
-const users = `${project}/auth/users`;
-const createdProject = (answer: Answer) => ({ project: answer.project?.slug });
-const createdKey = (answer: Answer) => ({ target: answer.key?.id });
-const limits = ['name', 'max_projects', 'max_total_mb', 'max_requests_per_second'];
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What the audit log records of the route. null: nothing. Every route that can change something says which. */
+    audit?: Audited | null;
+  }
+}
 
-const audited: Readonly<Record<string, Audited>> = {
-  'POST /projects': { action: 'project.create', fields: ['name', 'slug', 'limit_mb'], made: createdProject },
-  'POST /projects/import': {
-    action: 'project.import',
-    fields: ['name', 'slug', 'limit_mb'],
-    made: createdProject,
-  },
-  [`PATCH ${project}`]: { action: 'project.change', fields: ['name', 'limit_mb', 'expires_at'] },
-  [`DELETE ${project}`]: { action: 'project.delete' },
-  [`POST ${project}/restore`]: { action: 'project.restore', fields: ['to', 'snapshot', 'into'] },
-  [`POST ${project}/branches`]: { action: 'project.branch', fields: ['name', 'slug', 'mode', 'at'] },
-  [`POST ${project}/reset`]: { action: 'project.reset' },
-  [`POST ${project}/promote`]: { action: 'project.promote' },
-  [`POST ${project}/move`]: { action: 'project.move', fields: ['server', 'mode'] },
-  [`GET ${project}/export`]: { action: 'project.export' },
-  [`GET ${project}/connection`]: { action: 'project.connection' },
-  [`POST ${project}/keys`]: { action: 'key.issue', fields: ['name', 'kind', 'scopes'], made: createdKey },
-  [`DELETE ${project}/keys/:id`]: { action: 'key.revoke' },
-  [`POST ${project}/keys/rotate`]: { action: 'key.rotate', fields: ['grace_seconds'], made: createdKey },
-  [`POST ${users}/:id/act-as`]: { action: 'user.act_as' },
-  [`DELETE ${users}/:id`]: { action: 'user.delete' },
-  [`PATCH ${project}/auth/settings`]: { action: 'project.auth_settings' },
-  'PATCH /account': { action: 'account.change', fields: ['name', 'requires_second_factor'] },
-  'POST /account/keys': {
-    action: 'account_key.issue',
-    fields: ['name', 'role', 'expires_at'],
-    made: createdKey,
-  },
-  'DELETE /account/keys/:id': { action: 'account_key.revoke' },
-  'PATCH /account/members/:id': { action: 'member.change', fields: ['role', 'projects'] },
-  'DELETE /account/members/:id': { action: 'member.remove', fields: ['revoke_keys'] },
-  'POST /account/invitations': {
-    action: 'member.invite',
-    fields: ['email', 'role', 'projects'],
-    made: (answer) => ({ target: answer.invitation?.id }),
-  },
-  'DELETE /account/invitations/:id': { action: 'member.uninvite' },
-  'POST /accounts': {
-    action: 'account.create',
-    fields: [...limits, 'owner_email'],
-    made: ({ account }) => ({ target: account?.id }),
-  },
-  'PATCH /accounts/:id': { action: 'account.limit', fields: [...limits, 'suspended_because', 'is_operator'] },
-  'DELETE /accounts/:id': { action: 'account.delete' },
-  'POST /accounts/:id/restore': { action: 'account.restore' },
-  'POST /accounts/:id/keys': { action: 'account.issue_key', fields: ['name', 'role', 'expires_at'] },
-  'POST /people/recovery': { action: 'person.give_link', fields: ['email', 'reset_second_factor'] },
-  'POST /servers': { action: 'server.add', fields: ['name'], made: ({ server }) => ({ target: server?.id }) },
-  'PATCH /servers/:id': { action: 'server.change' },
-  'POST /servers/:id/drain': { action: 'server.drain', fields: ['move'] },
-  'DELETE /servers/:id': { action: 'server.remove' },
-  'POST /backups/prune': { action: 'backup.prune' },
-};
+export const createdProject = (answer: Answer) => ({ project: answer.project?.slug });
+export const createdKey = (answer: Answer) => ({ target: answer.key?.id });
 
-/** For a test, which compares the names with the routes that there are. */
-export const auditedRoutes = Object.keys(audited);
-
-/** Call it before the routes of the API are registered. */
-export function auditRoutes(api: FastifyInstance, deps: Deps): void {
-  api.addHook('onSend', async (request, reply, payload) => {
-    const route = request.routeOptions.url?.slice(api.prefix.length) ?? '';
-    const entry = audited[`${request.method} ${route}`];
-    // A key that is not valid has no actor. An entry for it would let strangers fill the log.
-    if (entry && hasName(request) && reply.statusCode !== 429)
-      await write(deps, toEntry(deps, request, reply, entry, payload));
-    return payload;
+/** Call it before the routes are registered, and before acceptIdempotencyKeys: the entry comes before the answer is kept for repeats. */
+export function writeAuditEntries(api: FastifyInstance, deps: Deps): void {
+  api.addHook('onRoute', (route) => {
+    const { method, url, config, onSend }: Partial<RouteOptions> = route;
+    const audit = config?.audit;
+    if (audit === undefined && method !== 'GET' && method !== 'HEAD')
+      throw new Error(`The route ${method} ${url} does not declare what the audit log records of it.`);
+    if (!audit || method === 'HEAD') return;
+    route.onSend = [
+      ...[onSend ?? []].flat(),
+      async (request: FastifyRequest, reply: FastifyReply, payload: unknown) => {
+        // A key that is not valid has no actor. An entry for it would let strangers fill the log.
+        if (hasName(request) && reply.statusCode !== 429)
+          await write(deps, toEntry(deps, request, reply, audit, payload));
+        return payload;
+      },
+    ];
   });
 }
 
@@ -98,10 +53,10 @@ function hasName({ caller, operator }: FastifyRequest): boolean {
 
 /** For a route that streams its response by itself. */
 export async function noteStream(deps: Deps, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const { url = '' } = request.routeOptions;
-  const entry = audited[`${request.method} ${url.slice(url.indexOf('/projects'))}`];
-  if (!entry) throw new Error(`The route ${request.method} ${url} is not in the table of the audit log.`);
-  await write(deps, toEntry(deps, request, reply, entry, null));
+  const { audit } = request.routeOptions.config;
+  if (!audit)
+    throw new Error('A route that streams its response does not declare what the audit log records of it.');
+  await write(deps, toEntry(deps, request, reply, audit, null));
 }
 
 /** For keys that were revoked together with something else: the same entries as one by one. */
