@@ -1,22 +1,17 @@
 // Projects over HTTP.
 import {
   ChangeProject,
-  ConnectionResponse,
   CreatedProjectResponse,
   CreateProject,
   ListProjects,
   ProjectResponse,
   ProjectsResponse,
-  RestoreProject,
-  RestoringResponse,
 } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
-import { errors } from '../../errors/errors.ts';
 import { requireAllProjects } from '../../keys/caller.ts';
-import { backupFailures, placementFailures, spaceFailures } from '../../openapi/failure-sets.ts';
-import { changeProject, deleteProject, undeleteProject } from '../../projects/change.ts';
-import { getConnection } from '../../projects/connection.ts';
+import { placementFailures, spaceFailures } from '../../openapi/failure-sets.ts';
+import { changeProject, deleteProject } from '../../projects/change.ts';
 import { createProject } from '../../projects/create.ts';
 import { getProject, listProjects } from '../../projects/find.ts';
 import type { Deps } from '../deps.ts';
@@ -25,8 +20,6 @@ import { callerOf } from '../request/caller.ts';
 
 export const SlugParams = Type.Object({ slug: Type.String({ description: "The project's slug." }) });
 type Params = { slug: string };
-
-const startWithinMs = 60_000;
 
 export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['projects'];
@@ -144,79 +137,4 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       project: await deleteProject(deps, callerOf(request), request.params.slug),
     }),
   );
-
-  app.post<{ Params: Params; Body: RestoreProject }>(
-    '/projects/:slug/restore',
-    {
-      config: {
-        action: 'projects.manage',
-        showsSecret: ({ body }) => isFromBackups(body as RestoreProject),
-        audit: { action: 'project.restore', fields: ['to', 'snapshot', 'into'] },
-        fails: [...placementFailures, ...backupFailures, 'snapshot_not_found'],
-      },
-      schema: {
-        operationId: 'restoreProject',
-        tags,
-        summary: 'Restore a deleted project, or the state of an earlier time',
-        description:
-          'Requires an account key. Without "to", a deleted project can be used again. With "to", a job restores the state of that time from the backups, into a new project or in place of this one.',
-        params: SlugParams,
-        body: RestoreProject,
-        response: { 200: ProjectResponse, 202: RestoringResponse },
-      },
-    },
-    async (request, reply): Promise<ProjectResponse | RestoringResponse> => {
-      const { to, snapshot, into, server } = request.body;
-      const { slug } = request.params;
-      const caller = callerOf(request);
-      if (to !== undefined && snapshot !== undefined)
-        throw errors.invalidRequest([{ path: 'snapshot', problem: 'cannot be combined with "to"' }]);
-      if (!isFromBackups(request.body)) {
-        if (into !== undefined)
-          throw errors.invalidRequest([
-            { path: 'into', problem: 'requires "to", the time to restore, or "snapshot"' },
-          ]);
-        if (server !== undefined)
-          throw errors.invalidRequest([
-            { path: 'server', problem: 'requires "to", the time to restore, or "snapshot"' },
-          ]);
-        return { ok: true, project: await undeleteProject(deps, caller, slug) };
-      }
-      if (server !== undefined && into === 'in_place')
-        throw errors.invalidRequest([
-          { path: 'server', problem: 'cannot be combined with "in_place": the project stays where it is' },
-        ]);
-      // The last WAL may have to be stored first.
-      request.deadline.allow(startWithinMs);
-      const started = await deps.restores.start(caller, slug, request.body);
-      reply.status(202);
-      const { project, apiKey, job, estimatedSeconds } = started;
-      const key = apiKey === null ? {} : { api_key: apiKey };
-      return { ok: true, project, ...key, job, estimated_seconds: estimatedSeconds };
-    },
-  );
-
-  app.get<{ Params: Params }>(
-    '/projects/:slug/connection',
-    {
-      config: { action: 'projects.manage', showsSecret: true, audit: { action: 'project.connection' } },
-      schema: {
-        operationId: 'getConnection',
-        tags,
-        summary: 'Get the connection string for psql and PostgreSQL drivers',
-        description: 'Contains the database password. Requires the project key or an account key.',
-        params: SlugParams,
-        response: { 200: ConnectionResponse },
-      },
-    },
-    async (request): Promise<ConnectionResponse> => ({
-      ok: true,
-      connection: await getConnection(deps, callerOf(request), request.params.slug),
-    }),
-  );
-}
-
-/** Otherwise a deleted project is brought back, and no key is shown. */
-function isFromBackups({ to, snapshot }: RestoreProject): boolean {
-  return to !== undefined || snapshot !== undefined;
 }
