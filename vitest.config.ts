@@ -37,7 +37,7 @@ const runs: Record<string, Run> = {
 };
 
 /** Files that take minutes although they are short. Vitest starts with the largest file; at the end nothing runs beside these. */
-const slowest = ['docs-sessions.test.ts', 'schemathesis.test.mjs', 'files.test.ts'];
+const slowest = ['first-visit.test.ts', 'row-security.test.ts', 'docs-sessions.test.ts', 'files.test.ts'];
 
 class SlowestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -22,13 +22,20 @@ const { findBrowser, howToInstall } = (await import(path.join(root, 'scripts/bro
   howToInstall(name: BrowserName): string;
 };
 
-/** The same tests in each browser. Those of a browser that could not be installed are skipped, and say so. */
-export function inBrowsers(title: string, tests: (name: BrowserName) => void): void {
+type Title = string | { title: string; longIn: BrowserName };
+
+/**
+ * The same tests in each browser. Those of a browser that could not be installed are skipped, and say so. Those in `longIn` are
+ * tests of the long run.
+ */
+export function inBrowsers(given: Title, tests: (name: BrowserName) => void): void {
+  const { title, longIn } = typeof given === 'string' ? { title: given, longIn: null } : given;
   for (const name of browserNames) {
     const isMissing = findBrowser(name) === null;
     if (isMissing)
       console.error(`SKIPPED: ${title} in ${name}, which is not installed. ${howToInstall(name)}`);
-    describe.skipIf(isMissing)(`${title} in ${name}`, () => tests(name));
+    const tags = name === longIn ? ['long'] : [];
+    describe.skipIf(isMissing)(`${title} in ${name}`, { tags }, () => tests(name));
   }
 }
 

@@ -7,7 +7,7 @@ import { useConsoleService, useVisit } from './visit.ts';
 const rowhouse = useConsoleService();
 const hostile = '<img src=x onerror=alert(1)>';
 
-inBrowsers('the console', (name) => {
+inBrowsers({ title: 'the console', longIn: 'firefox' }, (name) => {
   const slug = `console-${name}`;
   const visit = useVisit(name, rowhouse, slug);
   const { button, cell, open, query, writeSql } = visit;

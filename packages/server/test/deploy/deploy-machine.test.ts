@@ -1,4 +1,4 @@
-// deploy/machine, as far as it can be checked without a container. reverse-proxies.test.ts runs its proxies,
+// deploy/machine, as far as it can be checked without a container. reverse-proxies.long.test.ts runs its proxies,
 // deploy-image.long.test.ts what the image runs, and deploy-container.long.test.ts builds and runs the image.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

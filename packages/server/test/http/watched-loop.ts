@@ -18,14 +18,19 @@ export async function launchWatched(accountKey: string): Promise<WatchedService>
     NODE_OPTIONS: `--import=${monitor}`,
   });
   let asked = 0;
+  /** How much of the output earlier answers take. */
+  let seen = 0;
   return {
     service,
     longestMs: async () => {
       asked++;
       service.child.kill('SIGUSR2');
-      const line = () => new RegExp(`loop-lag (\\{"count":${asked},.*\\})`).exec(service.output())?.[1];
+      const line = () =>
+        new RegExp(`loop-lag (\\{"count":${asked},.*\\})`).exec(service.output().slice(seen))?.[1];
       await until('the monitor answers', async () => line() !== undefined, 20_000);
-      return JSON.parse(line() ?? '{}').longestMs;
+      const answer = line() ?? '{}';
+      seen = service.output().length;
+      return JSON.parse(answer).longestMs;
     },
   };
 }

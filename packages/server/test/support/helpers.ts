@@ -262,11 +262,11 @@ export async function until<T>(
   withinMs = 60_000,
 ): Promise<T> {
   const deadline = Date.now() + withinMs;
-  for (;;) {
+  for (let pauseMs = 5; ; pauseMs = Math.min(50, 2 * pauseMs)) {
     const found = await look();
     if (found) return found;
     if (Date.now() > deadline) throw new Error(`Not within ${withinMs} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
 

@@ -13,7 +13,7 @@
 //             reset, `none` with one, `broken` to be closed
 //
 // What this rests on: only plain reads join, in sessions in read-only mode (statement-profiles.ts, session-reset.ts); an
-// error in one read does not touch the others, because each has a Sync message of its own (pipelines.alone.test.ts,
+// error in one read does not touch the others, because each has a Sync message of its own (pipelines.long.alone.test.ts,
 // pipeline-waiting.long.alone.test.ts).
 import { availableParallelism } from 'node:os';
 import { RowhouseError } from '../../errors/errors.ts';
