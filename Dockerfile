@@ -14,6 +14,12 @@ COPY packages packages
 RUN npx tsc -b packages/api packages/server packages/cli && npm run build --workspace packages/console
 # What the service itself needs, and nothing of the console's and the tests' libraries.
 RUN npm ci --no-audit --no-fund --omit=dev --workspace packages/api --workspace packages/server --workspace packages/cli && mkdir -p packages/server/node_modules packages/cli/node_modules
+# The pages that agents search.
+COPY llms.txt README.md ./
+COPY docs docs
+COPY clients/python/README.md clients/python/
+COPY scripts/llms-full.mjs scripts/
+RUN node scripts/llms-full.mjs
 RUN mkdir /image && cp -a --parents node_modules packages/api/package.json packages/api/dist packages/server/package.json packages/server/node_modules packages/server/dist packages/server/data packages/server/migrations packages/cli/package.json packages/cli/node_modules packages/cli/bin packages/cli/dist packages/console/dist /image && find /image \( -name '*.d.ts' -o -name '*.map' -o -name '*.tsbuildinfo' \) -delete
 
 FROM node:20.20.2-bookworm-slim

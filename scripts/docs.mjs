@@ -1,5 +1,5 @@
 // npm run docs: generates the pages whose tables come from the code. A test fails while a page is out of date.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { errorCodes } from '../packages/api/dist/index.js';
@@ -12,17 +12,7 @@ const table = (head, rows) =>
 
 /** The text of each page, by its path from the root. */
 export function pages() {
-  const made = { 'docs/errors.md': errorsPage(), 'docs/configuration.md': configurationPage() };
-  return { ...made, 'llms-full.txt': allPages(made) };
-}
-
-/** For agents: every page that llms.txt names, in its order. The search of `/mcp` reads it, too. */
-function allPages(made) {
-  const read = (file) => made[file] ?? readFileSync(path.join(root, file), 'utf8');
-  const names = [...read('llms.txt').matchAll(/\]\(([\w/-]+\.md)\)/g)].map(([, name]) => name);
-  return `${read('llms.txt').split('\n## ')[0].trimEnd()}\n\n${[...new Set(names)]
-    .map((name) => `<!-- ${name} -->\n${read(name).trimEnd()}\n`)
-    .join('\n')}`;
+  return { 'docs/errors.md': errorsPage(), 'docs/configuration.md': configurationPage() };
 }
 
 function errorsPage() {

@@ -1,4 +1,5 @@
-// Prepares a checkout: installs the dependencies of package-lock.json and compiles. Skips what is up to date, so that
+// Prepares a checkout: installs the dependencies of package-lock.json, compiles, and joins the pages of the documentation
+// for the search in them. Skips what is up to date, so that
 // `npm start` and `npm test` are the only commands a developer needs.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -6,6 +7,7 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from '
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { writeLlmsFull } from './llms-full.mjs';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -25,6 +27,7 @@ export function setup({ tests = false, client = true, clients = false } = {}) {
   );
   if (client) bundleClient();
   buildConsole();
+  writeLlmsFull(root);
 }
 
 /** Runs once for each state of `files`. `more`: additional arguments of npm. `finish`: a final step. */

@@ -4,6 +4,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from
 import path from 'node:path';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
+import { writeLlmsFull } from './llms-full.mjs';
 
 const needed = ['package.json', 'README.md', 'LICENSE'];
 const allowed =
@@ -34,7 +35,8 @@ export function pack(root, folders, destination) {
   rmSync(destination, { recursive: true, force: true });
   mkdirSync(destination, { recursive: true });
   const console = copyConsole(root);
-  const docs = copyDocs(root);
+  // A release changes pages after the set-up.
+  writeLlmsFull(root);
   const args = [
     'pack',
     '--loglevel=error',
@@ -52,16 +54,7 @@ export function pack(root, folders, destination) {
       });
   // In a clone, the service takes the console from its own package.
   rmSync(console, { recursive: true, force: true });
-  rmSync(docs, { force: true });
   if (result.status !== 0) throw new Error('npm pack failed: see above.');
-}
-
-/** The search in the documentation reads all of it. Returns the file of the copy. */
-function copyDocs(root) {
-  const copy = path.join(root, 'packages', 'server', 'data', 'llms-full.txt');
-  const source = path.join(root, 'llms-full.txt');
-  if (existsSync(source)) cpSync(source, copy);
-  return copy;
 }
 
 /** The built console becomes part of the server's package. Returns the folder of the copy. */

@@ -11,8 +11,8 @@ type Index = Readonly<{
   words: Map<string, Places>;
 }>;
 
-/** In a published package, and in a clone. */
-const files = ['../../data/llms-full.txt', '../../../../llms-full.txt'];
+/** Written when the service is installed or packed, by scripts/llms-full.mjs. */
+const allPages = new URL('../../data/llms-full.txt', import.meta.url);
 const maxSections = 5;
 /** The rest of a query is ignored: a search holds up other requests. */
 const maxWords = 12;
@@ -57,11 +57,7 @@ function placesOf(words: Index['words'], beginning: string): Places {
 }
 
 async function load(): Promise<Index> {
-  for (const file of files) {
-    const text = await readFile(new URL(file, import.meta.url), 'utf8').catch(() => null);
-    if (text !== null) return indexOf(sectionsOf(text));
-  }
-  return indexOf([]);
+  return indexOf(sectionsOf(await readFile(allPages, 'utf8').catch(() => '')));
 }
 
 /** Once: reading the words of all pages takes longer than a search. */

@@ -130,6 +130,11 @@ it.each(['HTTP', 'HTTPS'])(
   },
 );
 
+it('the image has the pages that agents search', () => {
+  const pages = readFileSync(path.join(image, 'packages/server/data/llms-full.txt'), 'utf8');
+  expect(pages).toContain('<!-- docs/quickstart.md -->');
+});
+
 it('the image has nothing of the tests, the sources and the console’s libraries', () => {
   expect(readdirSync(path.join(image, 'packages')).sort()).toEqual(['api', 'cli', 'console', 'server']);
   const files = readdirSync(image, { recursive: true, encoding: 'utf8' });
