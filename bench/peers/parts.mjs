@@ -1,4 +1,4 @@
-// What the adapters of the peers share: installing what their package-lock.json names, starting a program and waiting
+// What the adapters of the peers share: installing what their package.json names, starting a program and waiting
 // until it answers, and asking it once. An adapter (peer.mjs) exports `about`, `install()`, `versions()` and
 // `start({ databaseUrl, folder, port })`, which gives { pid, requests, stop() }. `requests` has one for each workload
 // that the peer can do: { method, path, headers, body }, in which {id} is a random row, {n} a number that is never
@@ -20,7 +20,7 @@ export function installPackages(folder, { rebuild = [] } = {}) {
   if (isInstalled(folder)) return;
   console.log(`Installing ${path.basename(folder)} …`);
   const options = { cwd: folder, encoding: 'utf8', shell: process.platform === 'win32' };
-  const steps = [['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']];
+  const steps = [['install', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']];
   for (const name of rebuild) steps.push(['rebuild', name, '--loglevel=error']);
   for (const args of steps) {
     const { status, stderr } = spawnSync('npm', args, options);
@@ -39,8 +39,8 @@ function markerOf(folder) {
 }
 
 function stateOf(folder) {
-  const lock = readFileSync(path.join(folder, 'package-lock.json'));
-  return `${createHash('sha256').update(lock).digest('hex')} ${process.platform} ${process.arch}\n`;
+  const manifest = readFileSync(path.join(folder, 'package.json'));
+  return `${createHash('sha256').update(manifest).digest('hex')} ${process.platform} ${process.arch}\n`;
 }
 
 export function versionsOf(folder, ...names) {

@@ -107,3 +107,14 @@ it('compatibility/ pins exact versions, and its lock file contains no registry a
   };
   for (const version of Object.values(dependencies)) expect(version).toMatch(/^\d+\.\d+\.\d+$/);
 });
+
+it('the peers of the benchmarks, which have no lock file, pin exact versions', () => {
+  const manifests = readdirSync(path.join(root, 'bench/peers')).map(
+    (peer) => `bench/peers/${peer}/package.json`,
+  );
+  for (const file of manifests.filter((each) => existsSync(path.join(root, each)))) {
+    const { dependencies } = JSON.parse(read(file)) as { dependencies: Record<string, string> };
+    for (const version of Object.values(dependencies))
+      expect(version, file).toMatch(/^\d+\.\d+\.\d+(-[\w.]+)?$/);
+  }
+});
