@@ -1,30 +1,31 @@
-// Enforces the direction of imports: a room may import only rooms above it in the list, and no files import each other in a
-// circle. Run as a program, it checks the whole tree.
+// Checks the direction of imports. Read from top to bottom, the list of ranks is the architecture of the service: each rank
+// is a sentence about what its rooms are for, and stands on the ranks above it. In no package do files import each other in a
+// circle, not even for types. Run as a program, it checks the whole tree.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * The rooms of packages/server/src, from what knows nothing of the service to what can be started. A room imports only rooms
- * above it. A rank with several steps is a room that is built in steps: each imports only those before it in the line. What
- * stands in one step does not import each other.
+ * The rooms of packages/server/src. A room may import rooms of the ranks above its own. Rooms of one rank do not import each
+ * other. Where a rank has several steps, each step may also import the steps before it. A name is a folder, which covers the
+ * files in it but no folders in it, or a file that stands on another step than its folder.
  */
-const ranks = [
-  // Errors that callers see, settings that operators set, and limits that nobody sets. They know nothing of the service. Before them
-  // only what they are made of and checked with: sizes in bytes, addresses of the network.
-  [['lib/bytes', 'lib/networks'], ['settings/limits'], ['errors', 'settings']],
-  // Turns, slots, pauses, memory, the log: each once for the whole house.
+export const ranks = [
+  // What operators set, limits that nobody sets, and what callers are told when something fails. None knows the service. Before
+  // them only what they are made of and checked with: sizes in bytes, addresses of the network.
+  [['lib/bytes', 'lib/networks'], ['settings/limits'], ['settings', 'errors']],
+  // Tools that know no domain: turns, slots, pauses, memory, the log.
   [['lib']],
-  // The wire, pools, the service's own connections, replication. The only room that imports a driver.
+  // The way to PostgreSQL: the protocol, pools, the service's own connections, replication. Only this room imports a driver.
   [
     ['postgres/sql', 'postgres/sqlstate'],
     ['postgres/wire', 'postgres/stored-rate-limits'],
     ['postgres/pool', 'postgres/admin'],
     ['postgres/replication'],
   ],
-  // The service's own tables: changes that every process follows, leases, settings, secrets, audit, saved queries.
+  // What the service knows, in tables of its own: a feed of changes, leases, sealed secrets, the audit log, saved queries.
   [['control'], ['control/saved']],
-  // PostgreSQL servers and what the service makes in them: the embedded one, templates, databases and roles, guards, the fleet.
+  // The PostgreSQL servers, and what the service makes in each: templates, databases and roles of projects, guards.
   [
     ['servers/engine-error', 'servers/role-passwords'],
     ['servers/external'],
@@ -34,13 +35,13 @@ const ranks = [
     ['servers/guards'],
     ['servers'],
   ],
-  // Who calls, and what they may do. TLS: how they connect.
+  // Who calls and what they may do; the certificates that protect their connections.
   [['keys', 'tls']],
-  // Long work, and answers that are kept for a repeated request.
+  // Work that takes longer than a request, and answers that are kept for repeated requests.
   [['jobs']],
-  // How large a project may become: measuring, refusing, reclaiming.
+  // How large a project may become: size limits, measuring, reclaiming space, direct connections that write.
   [['quotas'], ['quotas/reclaiming'], ['quotas/direct']],
-  // The life of a project, and the way to it for PostgreSQL's own clients.
+  // The life of a project from its creation to its end, and the port where PostgreSQL's own clients reach it.
   [['projects', 'postgres-proxy']],
   // A statement, from its text to the bytes of its rows.
   [
@@ -51,15 +52,15 @@ const ranks = [
     ['query/sharing'],
     ['query'],
   ],
-  // Tables without SQL, as statements.
+  // Requests for rows of a table, which become statements.
   [['tables/request', 'tables/catalog'], ['tables/sql'], ['tables/write', 'tables/import'], ['tables']],
-  // Users of a project, people at the console, accounts of the installation.
+  // Who signs in: users of a project, people at the console. Accounts, to which people and projects belong.
   [['access/passwords', 'access/mail'], ['access/end-users'], ['access/people'], ['access/accounts']],
-  // A project as a file, and a file as a project.
+  // A project leaves as a file, and a file becomes a project.
   [['transfer/read'], ['transfer/export'], ['transfer/receive'], ['transfer/import']],
-  // Copies of whole projects: branches on the same server, moves to another one.
+  // A project is copied: to a branch on its server, or to another server.
   [['branches'], ['moves']],
-  // Copies of whole servers in storage: take, keep, restore, check.
+  // Servers are copied to storage, all the time; projects and whole installations are restored from there.
   [
     ['backups/storage'],
     ['backups/repository'],
@@ -68,11 +69,11 @@ const ranks = [
     ['backups/restore'],
     ['backups/check'],
   ],
-  // What one process of the installation does for all.
+  // What runs without a request, in one process for all.
   [['background']],
-  // Metrics, tools for agents, the OpenAPI document.
+  // What others read: metrics for operators, tools for agents, the OpenAPI document for programs.
   [['metrics', 'mcp', 'openapi']],
-  // Every request: read it, call one domain function, answer.
+  // Every request: who calls, what they want, one call of a domain function, the response.
   [
     ['http'],
     ['http/request'],
@@ -81,12 +82,12 @@ const ranks = [
     ['http/routes/end-users', 'http/routes/neon'],
     ['http/fast', 'http/console'],
   ],
-  // What can be started.
+  // What is started: the service, which puts everything together, and the programs beside it.
   [['programs/adoption', 'programs/rotation'], ['service', 'app'], ['programs'], ['main']],
 ];
 const levels = new Map(ranks.flat().flatMap((modules, level) => modules.map((module) => [module, level])));
 
-/** Packages of ours that a package may import. */
+/** The packages of this repository that each package may import. */
 const api = ['@rowhouse/api', '@rowhouse/api/settings'];
 const statements = '@rowhouse/api/statements';
 const packages = {
@@ -99,12 +100,12 @@ const packages = {
 const fromPattern = /(?<![.\w])(?:from|import)\s*\(?\s*'([^']+)'/g;
 const drivers = ['pg', 'pg-protocol', 'pg-cursor'];
 
-/** The problems of one file, given its path from the root and its text. */
+/** What is wrong with the imports of one file, given its path from the root and its text. */
 export function problemsOf(file, text) {
   const [, name, area] = /^packages\/([^/]+)\/(src|test)\//.exec(file) ?? [];
   if (!name || area === 'test' || file.endsWith('.test.ts')) return [];
   const problems = [];
-  // A value of the API package would bring its schemas and their library into the page.
+  // A value would bring the schemas and their library into the page.
   if (name === 'console' && /import (?!type )[^;]*from '@rowhouse\/api'/.test(text))
     problems.push('the console may import only types from @rowhouse/api');
   for (const [, from] of text.matchAll(fromPattern)) {
@@ -133,13 +134,13 @@ function upward(file, from) {
   return [`${importing} may not import ${imported}`];
 }
 
-/** The file, if the order has it, or its folder, which must be in the order. */
+/** What stands for a file in the ranks: its own name if they have it, otherwise its folder. */
 function moduleOf(file) {
   const inside = file.replace(/\.ts$/, '').split('/').slice(3).join('/');
   return levels.has(inside) || !inside.includes('/') ? inside : path.posix.dirname(inside);
 }
 
-/** Files that import each other in a circle, given the text of each by its path: one line for each circle. */
+/** Files that import each other in a circle, also through types alone, given the text of each by its path. One line a circle. */
 export function circlesOf(texts) {
   const importsOf = (file) =>
     [...(texts.get(file) ?? '').matchAll(fromPattern)]
@@ -169,10 +170,9 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     .map((file) => `packages/${file.split(path.sep).join('/')}`)
     .filter((file) => /^packages\/[^/]+\/src\/.*\.tsx?$/.test(file));
   const texts = new Map(files.map((file) => [file, readFileSync(path.join(root, file), 'utf8')]));
-  const server = [...texts].filter(([file]) => /^packages\/server\/.*(?<!\.test)\.ts$/.test(file));
   const problems = [
     ...[...texts].flatMap(([file, text]) => problemsOf(file, text)),
-    ...circlesOf(new Map(server)).map((circle) => `circle: ${circle}`),
+    ...circlesOf(texts).map((circle) => `circle: ${circle}`),
   ];
   for (const problem of problems) console.error(problem);
   console.log(`imports: ${files.length} files, ${problems.length} problems`);

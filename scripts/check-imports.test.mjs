@@ -1,9 +1,12 @@
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import { expect, it } from 'vitest';
-import { circlesOf, problemsOf } from './check-imports.mjs';
+import { circlesOf, problemsOf, ranks } from './check-imports.mjs';
 
 const at = (file, ...imports) =>
   problemsOf(file, imports.map((from) => `import { x } from '${from}';`).join('\n'));
 const server = 'packages/server/src';
+const root = path.resolve(import.meta.dirname, '..');
 
 it('accepts imports of modules that come earlier in the order', () => {
   expect(
@@ -75,4 +78,16 @@ it('finds files that import each other in a circle, and no others', () => {
   expect(circlesOf(texts)).toEqual(['a/one.ts → a/two.ts → b/three.ts → a/one.ts']);
   texts.set('b/three.ts', '');
   expect(circlesOf(texts)).toEqual([]);
+});
+
+it('the list of ranks fits on a screen, names only what exists, and is the one in CONTRIBUTING.md', () => {
+  expect(ranks.length).toBeLessThanOrEqual(20);
+  for (const name of ranks.flat(2)) {
+    const place = path.join(root, server, name);
+    expect(existsSync(place) || existsSync(`${place}.ts`), name).toBe(true);
+  }
+  // Two files of lib/ stand before the rank of the room.
+  const names = ranks.map((rank) => rank.flat().filter((name) => !name.startsWith('lib/')));
+  const rooms = names.map((rank) => [...new Set(rank.map((name) => name.split('/')[0]))].join(', '));
+  expect(readFileSync(path.join(root, 'CONTRIBUTING.md'), 'utf8')).toContain(`\`${rooms.join(' ← ')}\``);
 });

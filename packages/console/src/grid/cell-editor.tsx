@@ -1,6 +1,6 @@
 // The editor inside a cell. Enter and Tab keep the text, Esc drops it. Alt and Enter writes a line break.
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from 'react';
-import type { GridColumn } from './grid.tsx';
+import type { GridColumn } from './source.ts';
 
 type Props = {
   column: GridColumn;

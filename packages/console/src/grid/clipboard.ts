@@ -1,6 +1,6 @@
 // Copy, paste and clear of the selected range.
-import type { GridEdit, GridSource } from './grid.tsx';
 import { rectOf, type Selection } from './selection.ts';
+import type { GridEdit, GridSource } from './source.ts';
 import { writeTsv } from './tsv.ts';
 import { editText, kindOf } from './value.ts';
 

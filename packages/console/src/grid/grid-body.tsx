@@ -1,7 +1,8 @@
 import type { Virtualizer } from '@tanstack/react-virtual';
 import type { MouseEvent, ReactNode } from 'react';
-import { type GridSource, gutterWidth, rowHeight } from './grid.tsx';
 import { type Cell, contains, extendTo, type Rect, type Selection, select, selectRows } from './selection.ts';
+import { gutterWidth, rowHeight } from './sizes.ts';
+import type { GridSource } from './source.ts';
 import { kindOf, previewOf } from './value.ts';
 
 type Props = {

@@ -1,6 +1,7 @@
 import type { VirtualItem } from '@tanstack/react-virtual';
 import { Icon } from '../ui/icons.tsx';
-import { type GridColumn, type GridSource, gutterWidth } from './grid.tsx';
+import { gutterWidth } from './sizes.ts';
+import type { GridColumn, GridSource } from './source.ts';
 
 type Props = {
   columns: VirtualItem[];

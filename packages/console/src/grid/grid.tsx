@@ -15,35 +15,11 @@ import { clearEdits, copyText, hasCut, pasteEdits } from './clipboard.ts';
 import { GridBody } from './grid-body.tsx';
 import { GridHead } from './grid-head.tsx';
 import { moveSelection, rectOf, type Selection, select, selectAll } from './selection.ts';
+import { defaultWidth, gutterWidth, rowHeight } from './sizes.ts';
+import type { GridColumn, GridEdit, GridSource } from './source.ts';
 import { readTsv } from './tsv.ts';
-import { editText, kindOf } from './value.ts';
+import { editText } from './value.ts';
 import './grid.css';
-
-export type GridColumn = {
-  name: string;
-  type: string;
-  isKey?: boolean;
-  /** The table that it refers to. */
-  refersTo?: string | undefined;
-  isNullable?: boolean;
-  isReadOnly?: boolean;
-  choices?: readonly string[] | undefined;
-  sort?: 'ascending' | 'descending' | undefined;
-};
-
-export type GridSource = {
-  columns: readonly GridColumn[];
-  rowCount: number;
-  /** undefined: the default of the column, which PostgreSQL fills in. */
-  valueAt: (row: number, column: string) => unknown;
-  rowState?: (row: number) => 'new' | 'changed' | 'deleted' | 'conflict' | null;
-  isChanged?: (row: number, column: string) => boolean;
-  /** Only the beginning of the value is here. It is opened instead of edited in its cell. */
-  isCut?: (row: number, column: string) => boolean;
-};
-
-/** `seen`: the whole value that the person saw, where the row has only its beginning. */
-export type GridEdit = { row: number; column: GridColumn; text: string | null; seen?: unknown };
 
 type Props = {
   label: string;
@@ -64,8 +40,6 @@ type Props = {
 
 export type GridCommand = 'undo' | 'redo' | 'delete-rows' | 'duplicate' | 'review' | 'discard';
 
-export const rowHeight = 30;
-export const gutterWidth = 52;
 const nearEndRows = 60;
 
 export function Grid(props: Props) {
@@ -252,16 +226,6 @@ function useColumns(
     if (total >= 0) columns.measure();
   }, [columns, total]);
   return columns;
-}
-
-function defaultWidth(column: GridColumn | undefined): number {
-  if (!column) return 160;
-  const least = Math.min(260, column.name.length * 8 + 64);
-  const type = column.type.toLowerCase();
-  if (type === 'uuid') return Math.max(least, 290);
-  if (type.startsWith('timestamp')) return Math.max(least, 220);
-  const byKind = { number: 110, boolean: 90, json: 260, text: 200, array: 180, other: 150 };
-  return Math.max(least, byKind[kindOf(type)]);
 }
 
 /** The gutter and the scroll bar cover parts of the width, which the virtualizer does not know. */

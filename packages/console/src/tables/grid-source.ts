@@ -1,7 +1,7 @@
 // A table's columns and rows as the grid wants them, with the staged edits laid over.
 import type { SchemaResponse } from '@rowhouse/api';
 import type { Reference, Table } from '../api/queries.ts';
-import type { GridColumn, GridSource } from '../grid/grid.tsx';
+import type { GridColumn, GridSource } from '../grid/source.ts';
 import type { Difference, Staged, StoredRow } from '../grid/staged.ts';
 import type { Sort } from './filters.ts';
 import { isCut } from './long-values.ts';

@@ -4,8 +4,9 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useCallback, useMemo, useState } from 'react';
 import type { Table } from '../api/queries.ts';
 import { copyText } from '../grid/clipboard.ts';
-import { Grid, type GridCommand, type GridEdit } from '../grid/grid.tsx';
+import { Grid, type GridCommand } from '../grid/grid.tsx';
 import { clampSelection, rectOf, type Selection, startSelection } from '../grid/selection.ts';
+import type { GridEdit } from '../grid/source.ts';
 import {
   type CellEdit,
   canRedo,

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Fragment, type ReactNode, useState } from 'react';
 import type { Table } from '../api/queries.ts';
-import type { GridColumn } from '../grid/grid.tsx';
+import type { GridColumn } from '../grid/source.ts';
 import { editText } from '../grid/value.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Button, IconButton } from '../ui/button.tsx';
