@@ -48,6 +48,21 @@ describe('README and docs', () => {
     expect(read('docs/security.md')).toContain('.test.ts');
   });
 
+  it('name files and folders that exist, on the page about the code', () => {
+    const source = path.join(root, 'packages/server/src');
+    const names = new Set(
+      readdirSync(source, { recursive: true, encoding: 'utf8' }).map((file) => path.basename(file)),
+    );
+    const page = read('docs/architecture.md');
+    const named = [...page.matchAll(/`([\w./-]+(?:\.tsx?|\.mjs|\/))`/g)].map(([, name = '']) => name);
+    const isThere = (name: string) =>
+      [source, root].some((from) => existsSync(path.join(from, name))) ||
+      // A name without a folder stands beside the folder.
+      (!name.slice(0, -1).includes('/') && names.has(path.basename(name)));
+    expect(named.length).toBeGreaterThan(150);
+    expect(named.filter((name) => !name.includes('.test.') && !isThere(name))).toEqual([]);
+  });
+
   it('show no command that needs packages on npm, where they are not', () => {
     const packages = ['api', 'cli', 'client', 'server'].map((name) => `packages/${name}/README.md`);
     const others = examples.map((example) => `examples/${example}/README.md`);
