@@ -19,8 +19,7 @@ import type { NotBackedUp } from './backups/problem.ts';
 import type { RestoreDeps } from './backups/restore/deps.ts';
 import { openRestores } from './backups/restore/restores.ts';
 import type { BranchDeps } from './branches/deps.ts';
-import { openServerTurns, waitForTurn } from './branches/server-turns.ts';
-import { swap } from './branches/swap.ts';
+import { openServerTurns } from './branches/server-turns.ts';
 import { followChanges } from './control/change-feed.ts';
 import { openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
@@ -243,7 +242,6 @@ export async function openService(options: Options): Promise<Service> {
       logins.forget(projectId);
       forgetContents(projectId);
     },
-    startFromPast: (...args) => restores.branch(...args),
   };
   const moves: MoveDeps = {
     control,
@@ -268,6 +266,7 @@ export async function openService(options: Options): Promise<Service> {
     jobs,
     imports,
     backups,
+    branches,
     limits,
     now,
     onError,
@@ -276,11 +275,6 @@ export async function openService(options: Options): Promise<Service> {
     isEmbedded: !isExternal,
     stallMs: options.restores?.stallMs,
     ...(options.exports?.programs && { programs: options.exports.programs }),
-    exchange: ({ server: of, account }, projectId, otherId, signal) =>
-      waitForTurn(branches.inTurn, { server: of, account }, signal, async () => {
-        for (const id of [projectId, otherId]) await branches.ensureCurrent(id);
-        await swap({ ...branches, server: of }, { kind: 'promote', projectId, otherId });
-      }),
   };
   const restores = openRestores(restoreDeps);
   if (options.background) await restores.tidy().catch(onError);

@@ -8,7 +8,7 @@ import { sql } from '../postgres/sql.ts';
 import { getOpenProjectRow, getProjectRow } from '../projects/find.ts';
 import { type ProjectRow, projectColumns, toProject } from '../projects/project.ts';
 import { keep, withCopy } from './copy.ts';
-import { type BranchDeps, onServer } from './deps.ts';
+import { type BranchDeps, onServer, type ServerBranchDeps } from './deps.ts';
 import { swap } from './swap.ts';
 
 /** Newest first. */
@@ -52,11 +52,14 @@ export async function promoteBranch(
   const { branch, parent } = await getBranch(deps, caller, slug);
   checkFits(branch, parent, 'promoted');
   const here = onServer(deps, parent.server_id);
-  await deps.inTurn(here.server, parent.account_id, async () => {
-    for (const { id } of [branch, parent]) await deps.ensureCurrent(id);
-    await swap(here, { kind: 'promote', projectId: parent.id, otherId: branch.id });
-  });
+  await deps.inTurn(here.server, parent.account_id, () => promote(here, parent.id, branch.id));
   return { project: await find(deps, parent.id), replaced: await find(deps, branch.id) };
+}
+
+/** Called in turn. The project becomes what the other one is, which gets the old database and is deleted. */
+export async function promote(here: ServerBranchDeps, projectId: string, otherId: string): Promise<void> {
+  for (const id of [otherId, projectId]) await here.ensureCurrent(id);
+  await swap(here, { kind: 'promote', projectId, otherId });
 }
 
 async function getBranch(

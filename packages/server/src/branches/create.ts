@@ -15,37 +15,57 @@ import { checkExpiry } from '../projects/expire.ts';
 import { getOpenProjectRow } from '../projects/find.ts';
 import { type ProjectRow, projectColumns, toProject } from '../projects/project.ts';
 import { slugFromName } from '../projects/slug.ts';
+import type { BranchOrigin } from '../transfer/import/import.ts';
 import { type Copy, withCopy } from './copy.ts';
 import { type BranchDeps, onServer, type ServerBranchDeps } from './deps.ts';
 import { startLiveBranch } from './live.ts';
 
 const slugAttempts = 8;
 
+/** A branch of the present. One of an earlier time is a restore (backups/restore/restores.ts). */
 export async function createBranch(
   deps: BranchDeps,
   caller: Caller,
   slug: string,
   input: CreateBranch,
 ): Promise<{ project: Project; apiKey: string; job?: Job }> {
+  const { parent, wanted, origin } = await prepareBranch(deps, caller, slug, input);
+  if (input.mode === 'live') return startLiveBranch(deps, parent, wanted, origin);
+  const here = onServer(deps, parent.server_id);
+  const { project, apiKey } = await deps.inTurn(here.server, parent.account_id, () =>
+    withCopy(here, parent.id, 'branched', (copy) =>
+      claim(here, copy, parent, { ...input, limit_mb: wanted.limit_mb }, caller),
+    ),
+  );
+  return { project: toProject(project, deps.limits.keepDeletedDays), apiKey };
+}
+
+type PreparedBranch = {
+  parent: ProjectRow;
+  wanted: { name: string; limit_mb: number; slug?: string };
+  origin: BranchOrigin;
+};
+
+/** Checks what every branch has to fulfil. */
+export async function prepareBranch(
+  deps: BranchDeps,
+  caller: Caller,
+  slug: string,
+  input: CreateBranch,
+): Promise<PreparedBranch> {
   requireAllProjects(caller, 'create branches');
   const parent = await getOpenProjectRow(deps.control, caller, slug);
   const limitMb = input.limit_mb ?? parent.limit_mb;
   checkBranch(deps, input, parent, limitMb);
   if (input.slug !== undefined && (await isTaken(deps, input.slug))) throw errors.slugTaken(input.slug);
-  const { name, at, expires_at: expiresAt } = input;
-  const wanted = { name, limit_mb: limitMb, ...(input.slug !== undefined && { slug: input.slug }) };
+  const { name, expires_at: expiresAt } = input;
   // On the parent's server, so that it can be promoted.
   const { id: parentId, server_id: serverId } = parent;
-  const origin = { issuer: caller, parentId, serverId, expiresAt: expiresAt ? new Date(expiresAt) : null };
-  if (at !== undefined) return deps.startFromPast(parent, new Date(at), wanted, origin);
-  if (input.mode === 'live') return startLiveBranch(deps, parent, wanted, origin);
-  const here = onServer(deps, serverId);
-  const { project, apiKey } = await deps.inTurn(here.server, parent.account_id, () =>
-    withCopy(here, parent.id, 'branched', (copy) =>
-      claim(here, copy, parent, { ...input, limit_mb: limitMb }, caller),
-    ),
-  );
-  return { project: toProject(project, deps.limits.keepDeletedDays), apiKey };
+  return {
+    parent,
+    wanted: { name, limit_mb: limitMb, ...(input.slug !== undefined && { slug: input.slug }) },
+    origin: { issuer: caller, parentId, serverId, expiresAt: expiresAt ? new Date(expiresAt) : null },
+  };
 }
 
 function checkBranch(deps: BranchDeps, input: CreateBranch, parent: ProjectRow, limitMb: number): void {

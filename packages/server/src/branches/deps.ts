@@ -1,12 +1,11 @@
 // What the operations on branches need.
-import type { CreateProject, Job, Project } from '@rowhouse/api';
+import type { Job, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
-import type { ProjectRow } from '../projects/project.ts';
 import type { Gate } from '../query/sessions/gate.ts';
 import type { DiskWatch } from '../servers/embedded/disk.ts';
 import type { Server, Servers } from '../servers/server.ts';
 import type { Exports } from '../transfer/export/export.ts';
-import type { BranchOrigin, Imports } from '../transfer/import/import.ts';
+import type { Imports } from '../transfer/import/import.ts';
 import type { ServerTurns } from './server-turns.ts';
 
 /** A job fills it. */
@@ -26,13 +25,6 @@ export type BranchDeps = Readonly<{
   /** For a live branch. */
   exports: Exports;
   imports: Imports;
-  /** For a branch as of an earlier time: a restore into a new project. */
-  startFromPast: (
-    parent: ProjectRow,
-    at: Date,
-    input: CreateProject,
-    origin: BranchOrigin,
-  ) => Promise<FilledBranch>;
   limits: { maxLimitMb: number; keepDeletedDays: number };
   now: () => number;
   onError: (error: unknown) => void;

@@ -316,8 +316,7 @@ it('a drill restores projects in turn and finds what differs', async () => {
   const place = { dataFolder: lab.folder, backups: deps.backups?.first as Backups };
   const drill = async () => {
     const { signal } = new AbortController();
-    const unused = { exchange: async () => {}, onError: () => {} };
-    const all = { ...deps, ...unused, dataFolder: lab.folder, isEmbedded: true };
+    const all = { ...deps, onError: () => {}, dataFolder: lab.folder, isEmbedded: true };
     const project = await chooseNext(deps.control, deps.server);
     if (!project) throw new Error('There is no project.');
     await putSetting(deps.control, 'drilled_project', project.id);

@@ -16,8 +16,8 @@ import type { Server } from '../../servers/server.ts';
 import type { Backups } from '../backups.ts';
 import type { RestoreDeps } from '../restore/deps.ts';
 import { asDumpServer } from '../restore/dump-recovered.ts';
-import { jobPatience, markPresent, untilStored } from '../restore/mark-present.ts';
-import { planRestore } from '../restore/plan.ts';
+import { markPresent } from '../restore/mark-present.ts';
+import { planWhenStored } from '../restore/plan-stored.ts';
 import { recoverProject } from '../restore/recover-project.ts';
 import { checkSpace, openWorkshop, removeLeft } from '../restore/restore-job.ts';
 import { restoreInTurn, type Turn } from '../restore/restore-turns.ts';
@@ -57,10 +57,8 @@ export async function runDrill(
       const before = await look(live, turn, backups.server);
       const target = await now(backups.server);
       const mark = await markPresent(backups, target);
-      await untilStored(backups, mark, { ...jobPatience, signal: either, touch });
       const repository = await backups.repository();
-      const { timeline } = await backups.position();
-      const plan = await planRestore(repository, target, { timeline, signal: either });
+      const plan = await planWhenStored({ backups, repository }, target, mark, turn);
       const origin = { repository, backups, marks: backups.server };
       const restored = await recoverProject(
         {

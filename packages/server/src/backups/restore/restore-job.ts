@@ -3,6 +3,8 @@
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Project } from '@rowhouse/api';
+import { promote } from '../../branches/branches.ts';
+import { waitForTurn } from '../../branches/server-turns.ts';
 import type { Control } from '../../control/control.ts';
 import { errors } from '../../errors/errors.ts';
 import type { JobRun } from '../../jobs/jobs.ts';
@@ -22,12 +24,12 @@ import { findProgram } from '../../transfer/export/export.ts';
 import type { Spool } from '../../transfer/receive/spool.ts';
 import type { RestoreDeps } from './deps.ts';
 import { dumpRecovered } from './dump-recovered.ts';
-import { jobPatience, untilStored } from './mark-present.ts';
 import type { Origin } from './origin.ts';
-import { type Plan, planRestore } from './plan.ts';
+import type { Plan } from './plan.ts';
+import type { Planned } from './plan-stored.ts';
 import type { Recovered, Workshop } from './recover.ts';
 import { recoverLast, recoverProject } from './recover-project.ts';
-import { restoreInTurn, type Turn } from './restore-turns.ts';
+import { restoreInTurn } from './restore-turns.ts';
 
 type Place = {
   dataFolder: string;
@@ -41,10 +43,7 @@ export type Work = {
   source: ProjectRow;
   target: Date;
   created: { project: Project; serverId: number };
-  /** By what was stored when the restore was asked for. */
-  plan: Plan;
-  /** Up to here, WAL has still to be stored. null: it is. */
-  mark: bigint | null;
+  planned: Planned;
   into: 'new' | 'in_place';
 };
 
@@ -56,7 +55,7 @@ const recoveredPart = 0.7;
 export async function restore(
   deps: RestoreDeps,
   place: RestorePlace,
-  { source, target, created, into, mark, ...work }: Work,
+  { source, target, created, into, planned: { whole } }: Work,
   run: JobRun,
 ): Promise<Record<string, unknown>> {
   const startedAt = performance.now();
@@ -68,7 +67,7 @@ export async function restore(
     const { signal, touch } = turn;
     await removeLeft(path.dirname(place.folder));
     const { repository } = origin;
-    const plan = mark === null ? work.plan : await planAgain(origin, target, mark, turn);
+    const plan = await whole(turn);
     const recovery = {
       repository,
       plan,
@@ -129,19 +128,6 @@ async function isCopy(control: Control, id: string): Promise<boolean> {
   );
 }
 
-/** What was missing when the restore was asked for is stored by now, or never will be. */
-async function planAgain(
-  { backups, repository }: Origin,
-  target: Date,
-  mark: bigint,
-  { signal, touch }: Turn,
-): Promise<Plan> {
-  if (!backups) return planRestore(repository, target, { signal });
-  await untilStored(backups, mark, { ...jobPatience, signal, touch });
-  const { timeline } = await backups.position();
-  return planRestore(repository, target, { timeline, signal });
-}
-
 /** In a second PostgreSQL on the machine of the service, with the programs of the embedded one. */
 export async function openWorkshop(
   { isEmbedded, servers }: RestoreDeps,
@@ -170,10 +156,12 @@ async function replace(
   { id, restoredId }: { id: string; restoredId: string },
   run: JobRun,
 ): Promise<void> {
-  const { control } = deps;
+  const { control, branches } = deps;
   await control.change(sql`update projects set filled_by = null where id = ${restoredId}`);
   try {
-    await deps.exchange(place, id, restoredId, run.signal);
+    await waitForTurn(branches.inTurn, place, run.signal, () =>
+      promote({ ...branches, server: place.server }, id, restoredId),
+    );
   } catch (error) {
     // The job drops what it owns. If PostgreSQL died meanwhile, the exchange may have taken place, and this project has the
     // replaced data then: it is deleted and kept, or a row in `swaps` says that it is not decided yet.

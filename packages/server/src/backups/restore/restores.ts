@@ -1,7 +1,9 @@
 // Restores of single projects to a point in time. Each runs as a job that fills a new project; with `in_place` the two
 // projects exchange their databases at the end. One runs at a time, of all processes: each needs disk, memory and a core.
 import path from 'node:path';
-import type { CreateProject, Job, Project, RestoreProject } from '@rowhouse/api';
+import type { CreateBranch, CreateProject, Job, Project, RestoreProject } from '@rowhouse/api';
+import { prepareBranch } from '../../branches/create.ts';
+import type { FilledBranch } from '../../branches/deps.ts';
 import { newId } from '../../control/new-id.ts';
 import { errors } from '../../errors/errors.ts';
 import { dropFilledProjects } from '../../jobs/abandoned.ts';
@@ -9,27 +11,24 @@ import type { JobRun } from '../../jobs/jobs.ts';
 import { type Caller, requireAccount, requireAllProjects } from '../../keys/caller.ts';
 import { createProject } from '../../projects/create.ts';
 import { getProjectRow } from '../../projects/find.ts';
-import { type ProjectRow, toProject } from '../../projects/project.ts';
+import { toProject } from '../../projects/project.ts';
 import type { BranchOrigin } from '../../transfer/import/import.ts';
-import { lookAt } from '../fleet-backups.ts';
-import { rangesOf } from '../restorable.ts';
 import { findSnapshot } from '../snapshots.ts';
 import type { RestoreDeps } from './deps.ts';
-import { checkStored, markPresent, requestPatience, untilStored } from './mark-present.ts';
-import { checkVersion, findHome, findOrigin, type Origin } from './origin.ts';
-import { amountsOf, foretellSeconds, type Plan, planRestore, shareOf } from './plan.ts';
+import { checkVersion, findHome, findOrigin } from './origin.ts';
+import { amountsOf, foretellSeconds, shareOf } from './plan.ts';
+import { planProject } from './plan-stored.ts';
 import { databasesToKeep } from './recover-project.ts';
 import { checkSpace, removeLeft, restore, type Work } from './restore-job.ts';
 import { ifNoneRestores } from './restore-turns.ts';
 
 /** `project`: the new one with its key, or the one that is replaced. */
 export type StartedRestore = { project: Project; apiKey: string | null; job: Job; estimatedSeconds: number };
-export type StartedBranch = { project: Project; apiKey: string; job: Job };
 export type Restores = {
   /** `to` or `snapshot` is given. */
   start(caller: Caller, slug: string, input: RestoreProject): Promise<StartedRestore>;
-  /** A branch of `parent` as it was at a time. */
-  branch(parent: ProjectRow, at: Date, input: CreateProject, origin: BranchOrigin): Promise<StartedBranch>;
+  /** A branch of a project as it was at a time. */
+  branch(caller: Caller, slug: string, input: CreateBranch & { at: string }): Promise<FilledBranch>;
   /** Removes what a process that died has left. */
   tidy(): Promise<void>;
 };
@@ -52,7 +51,8 @@ export function openRestores(deps: RestoreDeps): Restores {
     if (target < source.created_at) throw errors.restoreNotThere();
     const wanted = { projectId: source.id, serverId: source.server_id, target };
     const origin = await findOrigin({ control, backups, servers }, wanted);
-    const { plan, mark } = await planFor(origin, target);
+    const planned = await planProject(origin, target);
+    const { plan } = planned;
     checkVersion(plan.tip);
     const own = plan.tip.databases.find(({ name }) => name === `p_${source.id}`)?.oid ?? null;
     const amounts = amountsOf(plan, databasesToKeep(plan, source.id), own);
@@ -71,7 +71,7 @@ export function openRestores(deps: RestoreDeps): Restores {
     const kind = branch.parentId === undefined ? ('restore' as const) : ('branch' as const);
     const job = { id, kind, accountId: source.account_id, projectId: project.id };
     const place = { dataFolder: deps.dataFolder, folder: path.join(folder, id), origin, home };
-    const work = (run: JobRun) => restore(deps, place, { source, target, created, plan, into, mark }, run);
+    const work = (run: JobRun) => restore(deps, place, { source, target, created, planned, into }, run);
     try {
       return { job: await jobs.start(job, work), estimatedSeconds, project, apiKey };
     } catch (error) {
@@ -103,32 +103,14 @@ export function openRestores(deps: RestoreDeps): Restores {
       if (into === 'new') return started;
       return { ...started, project: toProject(source, deps.limits.keepDeletedDays), apiKey: null };
     },
-    branch: (parent, at, input, origin) => begin({ source: parent, target: at, into: 'new' }, input, origin),
+    branch: async (caller, slug, input) => {
+      const { parent, wanted, origin } = await prepareBranch(deps.branches, caller, slug, input);
+      return begin({ source: parent, target: new Date(input.at), into: 'new' }, wanted, origin);
+    },
     tidy: async () => {
       if (folder !== null) await ifNoneRestores(control, () => removeLeft(folder));
     },
   };
-}
-
-type Planned = {
-  plan: Plan;
-  /** Up to here, WAL has still to be stored. null: it is. */
-  mark: bigint | null;
-};
-
-async function planFor({ backups, repository }: Origin, target: Date): Promise<Planned> {
-  if (!backups) {
-    const plan = await planRestore(repository, target);
-    if (target > plan.storedAt)
-      throw errors.restoreOutOfRange(target, rangesOf((await lookAt(repository)).restorable));
-    return { plan, mark: null };
-  }
-  const mark = await markPresent(backups, target);
-  const state = await untilStored(backups, mark, requestPatience);
-  if (state === 'stuck') await checkStored(backups, target);
-  const { timeline } = await backups.position();
-  const plan = await planRestore(repository, target, { timeline });
-  return { plan, mark: state === 'storing' ? mark : null };
 }
 
 function noFolder() {

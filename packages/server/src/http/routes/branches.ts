@@ -19,7 +19,7 @@ type Params = { slug: string };
 /** Waiting for its turn and for running statements, the copy, and the roles of a database with 100,000 objects. */
 const answerWithinMs = 110_000;
 
-export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
+export function branchRoutes(app: FastifyInstance, { branches, restores }: Deps): void {
   const tags = ['branches'];
 
   app.post<{ Params: Params; Body: CreateBranch }>(
@@ -44,12 +44,13 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
       },
     },
     async (request, reply): Promise<CreatedBranchResponse> => {
-      const { project, apiKey, job } = await createBranch(
-        branches,
-        callerOf(request),
-        request.params.slug,
-        request.body,
-      );
+      const { params, body } = request;
+      const caller = callerOf(request);
+      const { at } = body;
+      const created = await (at === undefined
+        ? createBranch(branches, caller, params.slug, body)
+        : restores.branch(caller, params.slug, { ...body, at }));
+      const { project, apiKey, job = null } = created;
       reply.status(201).header('location', `${app.prefix}/projects/${project.slug}`);
       return { ok: true, project, api_key: apiKey, ...(job && { job }) };
     },
