@@ -121,7 +121,7 @@ function togetherOnce(
 ): Promise<Parts> {
   return withSession(deps, project, { ...terms, ...(supervise && { supervise }) }, async (exclusive) => {
     const own = await ownSize(exclusive, measure);
-    const profiles = steps.map(({ statement }) => deps.profiles.of(project.id, statement));
+    const profiles = steps.map(({ statement }) => deps.profiles.of(project, statement));
     for (const profile of profiles) await exclusive.know(profile);
     const readOnly = begin.includes('read only');
     await exclusive.begin(begin, readOnly);

@@ -3,6 +3,7 @@
 import { LRUCache } from 'lru-cache';
 import type { ProjectLogin } from '../servers/databases/provision.ts';
 import type { DistrustedTables } from './distrusted-tables.ts';
+import { loginKeyOf } from './sessions/login-keys.ts';
 import type { BoundedInsert } from './statement/bounded-insert.ts';
 import {
   boundOf,
@@ -18,7 +19,7 @@ export type InsertBounds = {
   /** null: unknown. */
   find(project: ProjectLogin, insert: BoundedInsert, params: readonly unknown[]): Bound | null;
   /** The guard failed: the table has changed, so its facts are read again. */
-  doubt(projectId: string, insert: BoundedInsert): void;
+  doubt(project: ProjectLogin, insert: BoundedInsert): void;
   /**
    * The table grew by more than its inserts could add. If nothing else was there, the bound is wrong, and the table never has one
    * again. `isAlone`: no other statement of this process was.
@@ -45,12 +46,14 @@ const doubtMs = 1_000;
 type Ask = (project: ProjectLogin, text: string, params: string[]) => Promise<string | null>;
 
 export function openInsertBounds(ask: Ask, distrusted: DistrustedTables): InsertBounds {
+  /** By the login: the guard reads a table as the role that inserts. */
   const projects = new LRUCache<string, LRUCache<string, Known>>({ max: 2_000 });
-  const tablesOf = (projectId: string) => {
-    const found = projects.get(projectId);
+  const tablesOf = (project: ProjectLogin) => {
+    const key = loginKeyOf(project);
+    const found = projects.get(key);
     if (found) return found;
     const made = new LRUCache<string, Known>({ max: 200 });
-    projects.set(projectId, made);
+    projects.set(key, made);
     return made;
   };
   const read = async (project: ProjectLogin, relation: string): Promise<InsertFacts | null> => {
@@ -69,7 +72,7 @@ export function openInsertBounds(ask: Ask, distrusted: DistrustedTables): Insert
   };
   return {
     find: (project, insert, params) => {
-      const tables = tablesOf(project.id);
+      const tables = tablesOf(project);
       let known = tables.get(insert.relation);
       if (!known) {
         known = { facts: null, askedAt: Number.NEGATIVE_INFINITY };
@@ -81,14 +84,14 @@ export function openInsertBounds(ask: Ask, distrusted: DistrustedTables): Insert
       const bytes = boundOf(facts, insert, bytesOfParams(params));
       return { insert, bytes, most: mostOf(facts, insert, bytes), guard: facts.guard };
     },
-    doubt: (projectId, { relation }) => {
-      const known = projects.get(projectId)?.get(relation);
+    doubt: (project, { relation }) => {
+      const known = projects.get(loginKeyOf(project))?.get(relation);
       if (!known || performance.now() - known.askedAt < doubtMs) return;
       known.facts = null;
       known.askedAt = Number.NEGATIVE_INFINITY;
     },
     suspect: (project, { relation }, isAlone) => {
-      const known = projects.get(project.id)?.get(relation);
+      const known = projects.get(loginKeyOf(project))?.get(relation);
       const facts = known?.facts;
       // Another member of its group was first.
       if (!known || !facts) return;

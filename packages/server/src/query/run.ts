@@ -24,11 +24,12 @@ import {
   withHeadroom,
 } from './admission.ts';
 import { affectedBy, formOf } from './answer.ts';
+import { hasJustEnded } from './exchange/acting-users.ts';
 import type { Form, StatementInput } from './exchange/answer-writer.ts';
 import { isLargeInput } from './exchange/answer-writer.ts';
 import { Exchange } from './exchange/exchange.ts';
 import { noteFate, triedToWrite } from './exchange/failures.ts';
-import { frameOf, needsFrame, noFrame } from './exchange/frame.ts';
+import { frameOf, needsFrame, sharedFrame } from './exchange/frame.ts';
 import { type Answer, HeldAnswer } from './exchange/held-answer.ts';
 import type { Reader } from './exchange/reader.ts';
 import { hungUp } from './exchange/statement-deadline.ts';
@@ -80,7 +81,7 @@ export async function runQuery(
 ): Promise<Answer> {
   const statement =
     deps.parser.recall(project.id, input.query) ?? (await deps.parser.parse(project, input.query));
-  const profile = deps.profiles.of(project.id, statement);
+  const profile = deps.profiles.of(project, statement);
   const request: StatementRequest = { project, statement, profile, input, form, reader };
   if (input.limit !== null && statement.lazyText !== null) {
     try {
@@ -111,7 +112,7 @@ export function runCompiled(
     readOnly,
     dryRun: false,
   };
-  const profile = deps.profiles.of(project.id, statement);
+  const profile = deps.profiles.of(project, statement);
   return run(deps, { project, statement, profile, input: whole, form, reader });
 }
 
@@ -163,10 +164,11 @@ async function run(deps: QueryDeps, request: StatementRequest): Promise<Answer> 
 function mayShare({ project, statement, profile, input }: StatementRequest): boolean {
   return (
     isPlain(profile) &&
-    !needsFrame(input, project.actingUser, statement.isRead && statement.isProven) &&
+    !needsFrame(input, statement.isRead && statement.isProven) &&
     input.timeoutMs >= sharedTimeoutMs &&
     !needsTypes(input.params) &&
-    !isLargeInput(input)
+    !isLargeInput(input) &&
+    !hasJustEnded(project)
   );
 }
 
@@ -180,7 +182,7 @@ async function inPipeline(deps: QueryDeps, request: StatementRequest): Promise<E
     session: pipeline.session,
     statement,
     input,
-    frame: noFrame,
+    frame: sharedFrame(project.actingUser),
     sink: reader,
     form,
     aside: (look) => deps.sessions.aside(project, look),
@@ -217,7 +219,7 @@ async function inBudget(
     const answer = await groupCommit.join(project, entry);
     if (!entry.isOutdated && !entry.hasOutgrown) return answer;
     if (entry.hasOutgrown) insertBounds.suspect(project, insert, budget.isCalm);
-    else insertBounds.doubt(project.id, insert);
+    else insertBounds.doubt(project, insert);
     return 'outdated';
   } finally {
     budget.endGrant(bytes);

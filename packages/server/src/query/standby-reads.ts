@@ -25,7 +25,7 @@ export function atStandby(
   const standby = sessions.findStandby(project);
   if (!standby) return null;
   // What is learned from the older catalog of a standby must not count on the primary.
-  const profile = profiles.of(`${project.id} standby`, statement);
+  const profile = profiles.of({ ...project, id: `${project.id} standby` }, statement);
   return { ...request, project: { ...project, standby }, profile };
 }
 

@@ -118,7 +118,7 @@ describe('reads that share a pipeline', () => {
     const ask = (text: string) =>
       rowhouse.call('POST', `/projects/${other.slug}/query`, { key: other.key, body: { query: text } });
     const profileOf = async (text: string) =>
-      query.profiles.of(other.id, await query.parser.parse(other, text));
+      query.profiles.of(other, await query.parser.parse(other, text));
     const plain = (text: string) =>
       until('it is known to be plain', async () => {
         await ask(text);

@@ -22,7 +22,7 @@ async function newProject(limitMb = 64) {
   const run = (query: string, more: object = {}, key?: string) => call('/query', { query, ...more }, key);
   const profileOf = async (query: string) => {
     const { profiles, parser } = rowhouse.service.deps.query;
-    return profiles.of(id, await parser.parse({ id, accountId: null }, query));
+    return profiles.of({ id }, await parser.parse({ id, accountId: null }, query));
   };
   return {
     id,

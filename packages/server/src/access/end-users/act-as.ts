@@ -127,7 +127,14 @@ export async function actingUserBy(
   if (userId === null) return { role: 'anon' };
   // PostgreSQL adds the e-mail address and the role as they are now. Policies and triggers can see who really acts.
   const claims = { sub: userId, iss: issuerOf(slug), iat, exp, sid: row.id, act: { sub: keyId } };
-  return { role: 'authenticated', sessionId: row.id, userId, claims: JSON.stringify(claims) };
+  return {
+    role: 'authenticated',
+    sessionId: row.id,
+    userId,
+    claims: JSON.stringify(claims),
+    email: '',
+    claimedRole: '',
+  };
 }
 
 export async function listActing(

@@ -61,5 +61,6 @@ async function actingUserOf(
 ): Promise<ActingUser> {
   if (isActingToken(token)) return actingUserBy(users, project, caller, token);
   const claims = await readClaims(users, { projectId: project.id, slug: project.slug }, token);
-  return { role: 'authenticated', sessionId: claims.sid, userId: claims.sub, claims: JSON.stringify(claims) };
+  const { sid: sessionId, sub: userId, email, role: claimedRole } = claims;
+  return { role: 'authenticated', sessionId, userId, claims: JSON.stringify(claims), email, claimedRole };
 }

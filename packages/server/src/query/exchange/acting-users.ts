@@ -1,16 +1,20 @@
-// Statements of acting users in a project's sessions. The login roles for them may only become `authenticated` or `anon`,
-// so each statement runs in its own transaction that first sets the acting user. Outside a transaction they can do
-// nothing.
+// Statements of acting users in a project's sessions. The login roles for them may only become `authenticated` or `anon`, and
+// their sessions are that role from the start. Who acts is set for one transaction, by the first statement in it:
+//
+//   a plain statement   shares its session with those of others. The first statement is prepared, and written together with it;
+//                       both are one implicit transaction (`identifying`)
+//   any other           has its session to itself until that is reset, in a transaction that begins explicitly (`enter`)
 
+import { LRUCache } from 'lru-cache';
 import { errors } from '../../errors/errors.ts';
 import type { ServerError } from '../../postgres/wire/server-error.ts';
-import type { ActingUser } from '../../servers/databases/provision.ts';
-import { anonymousRole } from '../../servers/template/shared-roles.ts';
+import type { ActingUser, ProjectLogin } from '../../servers/databases/provision.ts';
+import { anonymousRole, userRole } from '../../servers/template/shared-roles.ts';
 import type { Command } from './commands.ts';
 import { StatementFailed } from './failures.ts';
 
-/** See migrations/project/0003_users.sql. */
-const identify = 'select auth.act_as($1, $2, $3)';
+/** See migrations/project/0009_shared_sessions.sql. */
+const identify = 'select auth.act_as($1, $2, $3, $4, $5)';
 /** Clears the claims, because a function may have set some for the session. */
 const identifyAnonymous = `select pg_catalog.set_config('request.jwt.claims', '', true),
   pg_catalog.set_config('request.role', '${anonymousRole}', true)`;
@@ -21,9 +25,29 @@ const identifyAnonymous = `select pg_catalog.set_config('request.jwt.claims', ''
  */
 export function enter(actingUser: ActingUser, begin = 'begin'): Command[] {
   const setRole = `set local role ${actingUser.role}`;
-  if (actingUser.role === anonymousRole) return [begin, identifyAnonymous, setRole];
-  const { sessionId, userId, claims } = actingUser;
-  return [begin, { text: identify, parameters: [sessionId, userId, claims] }, setRole];
+  return [begin, { text: identityTexts[actingUser.role], parameters: parametersOf(actingUser) }, setRole];
+}
+
+const identityTexts: Record<ActingUser['role'], string> = {
+  authenticated: identify,
+  anon: identifyAnonymous,
+};
+
+function parametersOf(actingUser: ActingUser): string[] {
+  if (actingUser.role === anonymousRole) return [];
+  const { sessionId, userId, claims, email, claimedRole } = actingUser;
+  return [sessionId, userId, claims, email, claimedRole];
+}
+
+/** What a session of this login keeps prepared for `identifying`. */
+export function identityOf(loginAs: 'user' | 'anon'): { name: string; text: string } {
+  return { name: identityName, text: identityTexts[loginAs === 'anon' ? anonymousRole : userRole] };
+}
+const identityName = 'act_as';
+
+/** For a session that statements share. The project's code never runs there, so nothing can have replaced what is prepared. */
+export function identifying(actingUser: ActingUser): Command {
+  return { prepared: identityName, parameters: parametersOf(actingUser) };
 }
 
 /** Takes a snapshot, after which the transaction can no longer be made writable. */
@@ -39,8 +63,30 @@ export function beginning(readOnly: boolean, actingUser: ActingUser | undefined)
 /** The state that auth.act_as raises. It cannot come from the project's code, which runs later. */
 const sessionEndedState = 'RH002';
 
+/**
+ * A user whose session has ended may go on sending. An insert of theirs would undo that of everyone in its group, so it runs by
+ * itself for a while. Who was banned can be let in again: what ended is never remembered for longer than that.
+ */
+const endedUntil = new LRUCache<string, number>({ max: 10_000 });
+const endedMs = 2_000;
+
+export function noteEnded(project: Pick<ProjectLogin, 'actingUser'> | undefined): void {
+  const user = project?.actingUser;
+  if (user?.role === userRole) endedUntil.set(user.sessionId, performance.now() + endedMs);
+}
+
+export function hasJustEnded({ actingUser: user }: Pick<ProjectLogin, 'actingUser'>): boolean {
+  if (user?.role !== userRole) return false;
+  return performance.now() < (endedUntil.get(user.sessionId) ?? 0);
+}
+
+/** For a failure of `identifying`: the caller is told about the first; after any other, the session is not used again. */
+export function saysSessionEnded({ state }: ServerError): boolean {
+  return state === sessionEndedState;
+}
+
 /** The error for a failure of one of our statements before the caller's. Nothing of the caller's statement has run. */
 export function refusalOf(error: ServerError, status: StatementFailed['status']): Error {
-  if (error.state !== sessionEndedState) return errors.unavailable(error);
+  if (!saysSessionEnded(error)) return errors.unavailable(error);
   return new StatementFailed(errors.sessionEnded(), status);
 }

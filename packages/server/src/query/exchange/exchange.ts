@@ -276,6 +276,11 @@ export class Exchange implements Receiver {
     if (this.prepared) session.statements.close(input.query, this.prepared);
   }
 
+  /** The frame's commands before the caller's statement have not all been completed. */
+  get isBeforeTarget(): boolean {
+    return this.step < this.options.frame.before.length;
+  }
+
   /** Whether messages are now about the caller's statement, and not about the frame. */
   private get isTarget(): boolean {
     return this.step === this.options.frame.before.length;

@@ -1,6 +1,6 @@
 // Statements of the service around the caller's: the transaction that a request asks for.
 import type { ActingUser } from '../../servers/databases/provision.ts';
-import { beginning } from './acting-users.ts';
+import { beginning, identifying } from './acting-users.ts';
 import type { Command } from './commands.ts';
 
 /** Sent in the same write as the caller's statement. `endsIn`: whether a transaction is open after them. */
@@ -14,20 +14,21 @@ export type Frame = {
 
 export const noFrame: Frame = { before: [], after: [], endsIn: 'idle' };
 
+/** In a session that statements share: who acts is set in the implicit transaction of the statement. */
+export function sharedFrame(actingUser: ActingUser | undefined): Frame {
+  return actingUser ? { before: [identifying(actingUser)], after: [], endsIn: 'idle' } : noFrame;
+}
+
 /** What a request asks for beyond running its statement. */
 type Wishes = Readonly<{ readOnly: boolean; dryRun: boolean; maxAffected: number | null }>;
 
 /** `isReadSession`: the session is in read-only mode, so a proven read needs no read-only transaction. */
-export function needsFrame(
-  { readOnly, dryRun, maxAffected }: Wishes,
-  actingUser: ActingUser | undefined,
-  isReadSession: boolean,
-): boolean {
-  return actingUser !== undefined || (readOnly && !isReadSession) || dryRun || maxAffected !== null;
+export function needsFrame({ readOnly, dryRun, maxAffected }: Wishes, isReadSession: boolean): boolean {
+  return (readOnly && !isReadSession) || dryRun || maxAffected !== null;
 }
 
 export function frameOf(wishes: Wishes, actingUser: ActingUser | undefined, isReadSession: boolean): Frame {
-  if (!needsFrame(wishes, actingUser, isReadSession)) return noFrame;
+  if (!actingUser && !needsFrame(wishes, isReadSession)) return noFrame;
   const { readOnly, dryRun, maxAffected } = wishes;
   const before = beginning(readOnly, actingUser);
   if (maxAffected !== null) return { before, after: [], endsIn: 'transaction', isReadOnly: readOnly };

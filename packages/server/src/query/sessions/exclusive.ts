@@ -42,7 +42,6 @@ import {
 } from './statement-profiles.ts';
 
 export type ExclusiveDeps = { sessions: ProjectSessions; profiles: StatementProfiles };
-/** A session in which an acting user ran a statement is always reset: no user finds traces of another. */
 export type SessionTerms = {
   reader: Reader;
   timeoutMs: number;
@@ -75,10 +74,9 @@ export async function withSession<T>(
   const { reader, timeoutMs, supervise, use: wanted, maxWaitMs } = terms;
   if (sessions.gate.isClosed(project.id)) await passGate(sessions, project, terms);
   if (reader.isGone) throw noteFate(hungUp(), 'undone');
-  const purpose = project.actingUser === undefined ? wanted : 'any';
   const caller = project.caller ?? account;
-  const idle = purpose === 'any' ? null : sessions.takeIdle(project, purpose, caller);
-  const session = idle ?? (await sessions.acquire(project, purpose, caller));
+  const idle = wanted === 'any' ? null : sessions.takeIdle(project, wanted, caller);
+  const session = idle ?? (await sessions.acquire(project, wanted, caller));
   let deadline: StatementDeadline | null = null;
   let endSupervision: (() => void) | undefined;
   try {
@@ -171,7 +169,7 @@ export class ExclusiveSession {
     this.project = project;
     this.session = session;
     this.deadline = deadline;
-    this.isPlain = project.actingUser === undefined;
+    this.isPlain = true;
   }
 
   exchange(
@@ -229,14 +227,13 @@ export class ExclusiveSession {
     if (exchange.isLarge) noteDuration(profile, 1_000);
     else if (exchange.durationMs < profile.usualMs) noteDuration(profile, exchange.durationMs);
     // Never inside the caller's transaction: a question that failed would undo it.
-    if (exchange.endsIdle && !this.project.actingUser) learn(profile, this.session);
+    if (exchange.endsIdle) learn(profile, this.session);
   }
 
   /** Not inside a transaction: a question that failed would undo it. */
   async know(profile: StatementProfile): Promise<void> {
     const { writes, changes } = profile.statement;
-    if (!isPlain(profile) && writes && !changes && !this.project.actingUser)
-      await know(profile, this.session);
+    if (!isPlain(profile) && writes && !changes) await know(profile, this.session);
   }
 
   /**

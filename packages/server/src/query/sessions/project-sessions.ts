@@ -8,6 +8,7 @@ import type { Terminations } from '../../servers/guards/terminations.ts';
 import type { Servers } from '../../servers/server.ts';
 import { type Gate, openGate } from './gate.ts';
 import { type Homes, type Locate, openHomes } from './homes.ts';
+import { loginKeyOf, loginKeysOf } from './login-keys.ts';
 import { openServerSessions, type ServerSessions } from './server-sessions.ts';
 import { openAudit, type TraceSource } from './session-audit.ts';
 import {
@@ -69,7 +70,6 @@ export type ProjectSessions = {
   end(): Promise<void>;
 };
 
-const logins = [undefined, 'auth', 'user', 'anon'] as const;
 /** The gate was closed while a request waited for a session. It waits at the gate instead. */
 class GateClosedError extends Error {
   override readonly name = 'GateClosedError';
@@ -128,7 +128,7 @@ export function openProjectSessions(
     prepareFirst(session, project.loginAs);
   };
   const gate = openGate((id) => {
-    for (const poolKey of poolKeysOf(id)) {
+    for (const poolKey of loginKeysOf(id)) {
       for (const { pool } of byServer.values()) {
         pool.drop(poolKey);
         pool.turnAway(poolKey, new GateClosedError());
@@ -138,7 +138,7 @@ export function openProjectSessions(
   const owners = new WeakMap<Session, ProjectLogin>();
   /** If one session has traces, others may have them: all idle ones are closed. */
   const report = (project: ProjectLogin, source: TraceSource, traces: readonly string[]) => {
-    at(project).pool.drop(poolKeyOf(project));
+    at(project).pool.drop(loginKeyOf(project));
     onTraces(project.id, source, traces);
   };
   const audit = openAudit(
@@ -188,7 +188,7 @@ export function openProjectSessions(
   };
 
   const take = async (project: ProjectLogin, caller: string | undefined): Promise<Session> => {
-    const poolKey = poolKeyOf(project);
+    const poolKey = loginKeyOf(project);
     let since: number | null = null;
     for (;;) {
       if (gate.isClosed(project.id)) {
@@ -234,7 +234,7 @@ export function openProjectSessions(
     findDatabase,
     acquire: async (project, use, caller) => {
       for (;;) {
-        const poolKey = poolKeyOf(project);
+        const poolKey = loginKeyOf(project);
         const session = await take(project, caller);
         const reset = resetting.get(session);
         if (reset) await within(resetMs, session, reset);
@@ -244,14 +244,14 @@ export function openProjectSessions(
     },
     takeIdle: (project, use, caller) => {
       if (gate.isClosed(project.id)) return null;
-      const session = at(project).pool.takeIdle(poolKeyOf(project), isClean, caller);
+      const session = at(project).pool.takeIdle(loginKeyOf(project), isClean, caller);
       return session && prepareFor(session, use);
     },
     warm: (project) => {
       if (gate.isClosed(project.id)) return;
       try {
         const { pool, open } = at(project);
-        pool.warm(poolKeyOf(project), {
+        pool.warm(loginKeyOf(project), {
           open: () => open(project),
           account: project.accountId,
           isReusable: () => !gate.isClosed(project.id),
@@ -260,16 +260,16 @@ export function openProjectSessions(
         // The server is detached or was removed: the request finds out by itself.
       }
     },
-    isWanted: (project) => gate.isClosed(project.id) || at(project).pool.isWanted(poolKeyOf(project)),
+    isWanted: (project) => gate.isClosed(project.id) || at(project).pool.isWanted(loginKeyOf(project)),
     release: (project, session, leaves) => {
-      const poolKey = poolKeyOf(project);
+      const poolKey = loginKeyOf(project);
       const pool = poolOf(project, session);
       if (leaves === 'broken' || gate.isClosed(project.id)) return pool.release(poolKey, session, false);
       if (leaves === 'plain' || leaves === 'sequences') {
         if (leaves === 'sequences') withMovedSequences.add(session);
         // A plain statement does not change a setting.
         if (session.isAltered) report(project, 'reported', []);
-        else audit.sample(session);
+        else audit.sample(session, project.loginAs);
         return pool.release(poolKey, session, !session.isAltered);
       }
       readOnly.delete(session);
@@ -282,7 +282,7 @@ export function openProjectSessions(
       pool.release(poolKey, session, true);
     },
     aside: (project, use) =>
-      at(project).aside(poolKeyOf(project), project, (session) => within(asideMs, session, use(session))),
+      at(project).aside(loginKeyOf(project), project, (session) => within(asideMs, session, use(session))),
     terminate: (session, waitMs = terminateMs) => {
       const owner = owners.get(session);
       // Its outcome is known then: there is nothing to wait for.
@@ -294,7 +294,7 @@ export function openProjectSessions(
     },
     limitReached: (project) => at(project).limitReached(),
     outdate: (projectId) => {
-      for (const poolKey of poolKeysOf(projectId))
+      for (const poolKey of loginKeysOf(projectId))
         for (const { pool } of byServer.values()) pool.outdate(poolKey);
     },
     findStandby: ({ id, serverId, staleness }) => {
@@ -311,7 +311,7 @@ export function openProjectSessions(
     countsOf: (serverId) => byServer.get(serverId)?.pool.counts() ?? { open: 0, idle: 0, waiting: 0 },
     pidsOf: (projectId, serverId) => {
       const pool = byServer.get(serverId)?.pool;
-      return pool ? poolKeysOf(projectId).flatMap(pool.pids) : [];
+      return pool ? loginKeysOf(projectId).flatMap(pool.pids) : [];
     },
     loadOf: (serverId) => {
       const found = byServer.get(serverId);
@@ -323,14 +323,4 @@ export function openProjectSessions(
       await Promise.all([...byServer.values()].map(({ pool }) => pool.end()));
     },
   };
-}
-
-/** The keys of the pools of all roles of a project. */
-function poolKeysOf(id: string): string[] {
-  return logins.map((loginAs) => (loginAs === undefined ? id : `${id} ${loginAs}`));
-}
-
-/** Each role of a project has its own sessions. */
-function poolKeyOf({ id, loginAs }: ProjectLogin): string {
-  return loginAs === undefined ? id : `${id} ${loginAs}`;
 }

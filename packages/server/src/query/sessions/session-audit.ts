@@ -1,17 +1,21 @@
 // Samples sessions that statements share without a reset, and searches them for traces that no plain statement can leave.
 // The check is independent of how a statement was judged plain. Findings are counted; the count must stay 0.
 import { type Session, silent } from '../../postgres/wire/session.ts';
+import { isUserLogin, type ProjectLogin, roleBehind } from '../../servers/databases/provision.ts';
 
 /**
  * The names of unexpected traces, one per row. Sequences are not checked: they are reset before the first statement that
- * could see them. Undeclared settings (`app.name`) cannot be checked: PostgreSQL does not list them.
+ * could see them. Undeclared settings (`app.name`) cannot be checked: PostgreSQL does not list them. But the claims of acting
+ * users are asked for by their name: they are set for one transaction only. $1: the role of a user's session; null: none.
  */
 const auditText = `
   select name from pg_catalog.pg_settings
   where source operator(pg_catalog.=) 'session'
     and name operator(pg_catalog.<>) all ('{default_transaction_read_only,client_connection_check_interval}'::pg_catalog.text[])
   union all
-  select 'role' where current_user operator(pg_catalog.<>) session_user
+  select 'role' where current_user operator(pg_catalog.<>) coalesce($1, session_user)
+  union all
+  select 'claims' where coalesce(pg_catalog.current_setting('request.jwt.claims', true), '') operator(pg_catalog.<>) ''
   union all
   select 'prepared statement' from pg_catalog.pg_prepared_statements where from_sql
   union all
@@ -37,7 +41,7 @@ export function countTraces() {
 
 export type Audit = {
   /** Audits the session if the last audit is old enough. Sent behind earlier exchanges; no request waits for it. */
-  sample(session: Session): void;
+  sample(session: Session, loginAs: ProjectLogin['loginAs']): void;
 };
 
 /** The shortest interval of one session. */
@@ -50,7 +54,7 @@ export function openAudit(
 ): Audit {
   const auditedAt = new WeakMap<Session, number>();
   return {
-    sample: (session) => {
+    sample: (session, loginAs) => {
       const now = performance.now();
       const last = auditedAt.get(session);
       if (last !== undefined && (now - last < leastMs || now - last < everyMs())) return;
@@ -58,7 +62,8 @@ export function openAudit(
       // Most sessions live for a few statements only, so a session is first audited after some time of use.
       if (last === undefined) return;
       const traces: string[] = [];
-      session.out.parse('', auditText).bind('', []).execute(20).sync();
+      const role = isUserLogin(loginAs) ? roleBehind(loginAs) : null;
+      session.out.parse('', auditText).bind('', [role]).execute(20).sync();
       session.send({
         ...silent,
         row: (bytes, start) => {

@@ -1,8 +1,9 @@
 // Resets a session between two requests, and switches it between reading and writing.
 import { randomInt } from 'node:crypto';
 import { type Receiver, type Session, silent } from '../../postgres/wire/session.ts';
-import { isUserLogin, type ProjectLogin } from '../../servers/databases/provision.ts';
-import { writeCommands } from '../exchange/commands.ts';
+import { isUserLogin, type ProjectLogin, roleBehind } from '../../servers/databases/provision.ts';
+import { identityOf } from '../exchange/acting-users.ts';
+import { type Command, writeCommands } from '../exchange/commands.ts';
 import type { SessionEffect } from '../statement/statement.ts';
 
 type LoginAs = ProjectLogin['loginAs'];
@@ -27,11 +28,10 @@ const modes = {
 function modeText(readOnly: string, checked: string): string {
   return `select pg_catalog.set_config('default_transaction_read_only', '${readOnly}', false), pg_catalog.set_config('client_connection_check_interval', '${checked}', false)`;
 }
-/**
- * RESET ALL does not reset the role, and a function that a policy calls can change it for the session. Sent as text, not
- * prepared: such a function could replace a prepared statement, and the next user would then find its traces.
- */
-const userResets = ['set role none', ...Object.values(resets)];
+/** RESET ALL does not reset the role, and a function that a policy calls can change it for the session. */
+function roleReset(loginAs: LoginAs): Command[] {
+  return isUserLogin(loginAs) ? [`set role ${roleBehind(loginAs)}`] : [];
+}
 /**
  * Finds statements that the project's code has prepared, possibly under the name of one of ours. Ours are prepared by the
  * protocol, never by SQL. Sent as text, and before any named statement is used.
@@ -49,7 +49,10 @@ const preparedIn = new WeakMap<Session, Set<Named>>();
 
 /** Before the first statement of a request. If a reset does not find it, code has deallocated our statements. */
 export function prepareFirst(session: Session, loginAs: LoginAs): void {
-  if (isUserLogin(loginAs)) return;
+  if (isUserLogin(loginAs)) {
+    const { name, text } = identityOf(loginAs);
+    session.out.parse(name, text);
+  }
   session.out.parse('reset_settings', texts.reset_settings).sync();
   preparedIn.set(session, new Set(['reset_settings']));
   session.send(destroyOnFailure(session));
@@ -75,11 +78,9 @@ function newSeed(): string {
 export function resetSession(session: Session, loginAs: LoginAs): Promise<void> {
   const { out } = session;
   out.parse('', foreignStatements).bind('', []).execute(1);
-  if (isUserLogin(loginAs)) writeCommands(out, [...userResets, { text: reseed, parameters: [newSeed()] }]);
-  else {
-    for (const name of Object.keys(resets)) runNamed(session, name as Named);
-    runNamed(session, 'reset_seed', [newSeed()]);
-  }
+  writeCommands(out, roleReset(loginAs));
+  for (const name of Object.keys(resets)) runNamed(session, name as Named);
+  runNamed(session, 'reset_seed', [newSeed()]);
   out.sync();
   return new Promise((resolve) => {
     const receiver = destroyOnFailure(session);
@@ -108,7 +109,7 @@ export function discardAll(session: Session, loginAs: LoginAs): Promise<void> {
   session.out.parse('', 'discard all').bind('', []).execute(0).sync();
   session.send(destroyOnFailure(session));
   prepareFirst(session, loginAs);
-  writeCommands(session.out, [{ text: reseed, parameters: [newSeed()] }]);
+  writeCommands(session.out, [...roleReset(loginAs), { text: reseed, parameters: [newSeed()] }]);
   session.out.sync();
   return new Promise((resolve) => {
     const receiver = destroyOnFailure(session);

@@ -2,7 +2,7 @@
 // ALTER ROLE … SET, and because RESET and DISCARD restore them.
 
 import { startupOptions } from '../../postgres/wire/startup-options.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import { isUserLogin, type ProjectLogin, roleBehind } from '../../servers/databases/provision.ts';
 import type { UserSettings } from '../../servers/template/user-settings.ts';
 
 type Settings = Readonly<Record<string, string>>;
@@ -35,6 +35,12 @@ const own: Record<'project' | 'auth', Settings> = {
 
 /** `loginAs`: 'auth' for the role that manages end users, undefined for the project's own role. */
 export function sessionSettings(users: UserSettings, loginAs: ProjectLogin['loginAs']): Settings {
-  const settings = { ...users.current(), ...common, ...own[loginAs === 'auth' ? 'auth' : 'project'] };
+  const settings = {
+    ...users.current(),
+    ...common,
+    ...own[loginAs === 'auth' ? 'auth' : 'project'],
+    // PostgreSQL plans anew when the role changes, so a session has one role from its start.
+    ...(isUserLogin(loginAs) && { role: roleBehind(loginAs) }),
+  };
   return { application_name: 'rowhouse query', options: startupOptions(settings) };
 }

@@ -7,6 +7,7 @@ import { LRUCache } from 'lru-cache';
 import { RowhouseError } from '../../errors/errors.ts';
 import { upTo } from '../../lib/cache-size.ts';
 import type { Session } from '../../postgres/wire/session.ts';
+import type { ProjectLogin } from '../../servers/databases/provision.ts';
 import { queryOne } from '../exchange/query-one.ts';
 import { toArrayText } from '../json/array-text.ts';
 import { harmlessFunctions } from '../statement/harmless-functions.ts';
@@ -23,6 +24,8 @@ export type StatementProfile = {
   askFrom: number;
   asking: Promise<void> | null;
   hasRun: boolean;
+  /** The full check, whatever suffices for the project: a policy, a view or children are behind its relations. */
+  needsFull: boolean;
   /** It broke the assumption: it tried to write, or changed its session. */
   isDistrusted: boolean;
   /** How long it usually takes, weighted towards the last runs. Infinity before the first run. */
@@ -34,7 +37,8 @@ export type StatementProfile = {
 };
 /** A project's statements. `changes` counts events that may have changed its tables. */
 type ProjectProfiles = {
-  profiles: Map<Statement, StatementProfile>;
+  /** By the login: policies hold for users and not for the project's own role. */
+  profiles: Map<ProjectLogin['loginAs'], Map<Statement, StatementProfile>>;
   changes: number;
   /** The cheapest check that can answer for its reads, as far as is known. */
   check: 'least' | 'quick' | 'full';
@@ -52,7 +56,7 @@ type ProjectProfiles = {
 };
 
 export type StatementProfiles = {
-  of(projectId: string, statement: Statement): StatementProfile;
+  of(project: Pick<ProjectLogin, 'id' | 'loginAs'>, statement: Statement): StatementProfile;
   /** A statement may have changed tables: explicitly ('schema'), or through the project's code ('code'). */
   forget(projectId: string, by: 'schema' | 'code', cause?: StatementProfile | null): void;
   /** After a promotion, which may have lost changes of tables. */
@@ -114,17 +118,20 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
       project.codelessUntil = Number.NEGATIVE_INFINITY;
     }
     const now = performance.now();
-    for (const profile of project.profiles.values()) {
+    for (const profile of [...project.profiles.values()].flatMap((known) => [...known.values()])) {
       profile.trustedUntil = Number.NEGATIVE_INFINITY;
       // The check costs less than a change of tables, but more than an insert whose trigger may have changed one.
       const from = by === 'schema' && profile.wasPlain ? now : now + askAgainMs;
       profile.askFrom = Math.min(profile.askFrom, from);
+      if (by === 'schema') profile.needsFull = false;
     }
   };
   return {
-    of: (projectId, statement) => {
-      const project = profilesOf(projectId);
-      const known = project.profiles.get(statement);
+    of: ({ id, loginAs }, statement) => {
+      const project = profilesOf(id);
+      const profiles = project.profiles.get(loginAs) ?? new Map<Statement, StatementProfile>();
+      project.profiles.set(loginAs, profiles);
+      const known = profiles.get(statement);
       if (known) return known;
       const profile: StatementProfile = {
         statement,
@@ -134,15 +141,16 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
         askFrom: Number.NEGATIVE_INFINITY,
         asking: null,
         hasRun: false,
+        needsFull: false,
         isDistrusted: false,
         usualMs: Number.POSITIVE_INFINITY,
         sharedMs: Number.POSITIVE_INFINITY,
         ownChanges: 0,
       };
-      project.profiles.set(statement, profile);
-      if (project.profiles.size > maxProfiles) {
-        const [oldest] = project.profiles.keys();
-        if (oldest) project.profiles.delete(oldest);
+      profiles.set(statement, profile);
+      if (profiles.size > maxProfiles) {
+        const [oldest] = profiles.keys();
+        if (oldest) profiles.delete(oldest);
       }
       return profile;
     },
@@ -250,7 +258,8 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
   const { project } = profile;
   const { schemaChanges } = project;
   const before = changesOf(profile);
-  const check = !isRead
+  const check =
+    !isRead || profile.needsFull
     ? 'full'
     : project.check === 'least' && reached.shadowed.length > 0
       ? 'quick'
@@ -260,11 +269,19 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
       profile.asking = null;
       if (answer === 'false') profile.wasPlain = false;
       // Without code in the project, statements that ran meanwhile have not changed tables through code.
-      const isCodeless = check !== 'full' && answer === 'true' && project.schemaChanges === schemaChanges;
+      const isCodeless =
+        check !== 'full' &&
+        (answer === 'true' || answer === 'behind') &&
+        project.schemaChanges === schemaChanges;
       if (isCodeless) project.codelessUntil = now + project.trustedMs();
       if (answer === 'quick' || answer === 'full') {
         // A check that started earlier must not lower the level.
         if (project.check !== 'full' && project.schemaChanges === schemaChanges) project.check = answer;
+        profile.askFrom = now;
+        return;
+      }
+      if (answer === 'behind') {
+        profile.needsFull = true;
         profile.askFrom = now;
         return;
       }

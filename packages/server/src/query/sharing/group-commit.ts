@@ -1,5 +1,6 @@
 // Group commit: short, plain inserts of one project that arrive together share one transaction, so that PostgreSQL wakes up
-// once and waits for its disk once for all of them.
+// once and waits for its disk once for all of them. Those of end users have groups of their own, in sessions that have the role
+// of users: before each member, the transaction is told who acts.
 //
 // A project's inserts pass through these states:
 //
@@ -15,7 +16,7 @@
 //
 // A member that made the others run twice is avoided for its next dozen runs (`blame`).
 //
-// What this rests on: a member is plain, so it leaves nothing in the session but sequence state (statement-profiles.ts); it
+// What this rests on: who acts is set before each member and by nothing else (acting-users.ts); a member is plain, so it leaves nothing in the session but sequence state (statement-profiles.ts); it
 // adds rows only, so members do not depend on each other's order; all of them commit or none does (group-commit.alone.test.ts).
 
 import { errors } from '../../errors/errors.ts';
@@ -26,7 +27,7 @@ import type { StatementInput } from '../exchange/answer-writer.ts';
 import { writeCommands } from '../exchange/commands.ts';
 import { Exchange } from '../exchange/exchange.ts';
 import { noteFate } from '../exchange/failures.ts';
-import { noFrame } from '../exchange/frame.ts';
+import { sharedFrame } from '../exchange/frame.ts';
 import { HeldAnswer } from '../exchange/held-answer.ts';
 import { hungUp } from '../exchange/statement-deadline.ts';
 import type { ProjectSessions } from '../sessions/project-sessions.ts';
@@ -39,7 +40,7 @@ export type { Entry };
 export type GroupCommit = {
   /** The answer; null if nothing of it has happened, and it has to run in an exclusive session. */
   join(project: ProjectLogin, entry: Entry): Promise<Buffer | null>;
-  /** Cancels the project's group if it has not ended by now; each member then runs by itself. */
+  /** Cancels the project's groups that have not ended by now; each member then runs by itself. */
   halt(projectId: string): void;
 };
 
@@ -58,7 +59,7 @@ export function canGroup({ usualMs, statement }: StatementProfile): boolean {
   return statement.isInsert && statement.preparable && usualMs < shortMs;
 }
 
-/** The inserts of one project: one group runs, the others wait for the next. */
+/** The inserts of one project by one login: one group runs, the others wait for the next. */
 class ProjectGroups {
   private running: Group | null = null;
   private waiting: Member[] = [];
@@ -148,7 +149,7 @@ class ProjectGroups {
       session: group.session,
       statement: profile.statement,
       input,
-      frame: noFrame,
+      frame: sharedFrame(request.project.actingUser),
       sink: held,
       form,
       aside: (look) => this.sessions.aside(this.project, look),
@@ -204,6 +205,8 @@ export function openGroupCommit(sessions: ProjectSessions): GroupCommit {
   );
   return {
     join: async (project, entry) => projects.of(project).join(project, entry),
-    halt: (projectId) => projects.get(projectId)?.halt(),
+    halt: (projectId) => {
+      for (const groups of projects.all(projectId)) groups.halt();
+    },
   };
 }

@@ -5,6 +5,7 @@ import { newStatement, type PreparedStatement } from '../../postgres/wire/prepar
 import type { ServerError } from '../../postgres/wire/server-error.ts';
 import { type Receiver, type Session, TooLargeError } from '../../postgres/wire/session.ts';
 import { type Measure, strictest } from '../admission.ts';
+import { noteEnded, saysSessionEnded } from '../exchange/acting-users.ts';
 import type { Exchange } from '../exchange/exchange.ts';
 import { saysOverLimit } from '../exchange/failures.ts';
 import type { HeldAnswer } from '../exchange/held-answer.ts';
@@ -191,8 +192,11 @@ export class Group implements Receiver {
   }
 
   complete(tag: string | null): void {
-    this.current?.complete(tag);
-    this.current?.pack();
+    const { current } = this;
+    const isIdentity = current?.isBeforeTarget === true;
+    current?.complete(tag);
+    if (isIdentity) return;
+    current?.pack();
     this.turn++;
   }
 
@@ -209,7 +213,10 @@ export class Group implements Receiver {
     if (!this.isHalted) this.noteGuard(this.following[this.turn - this.members.length]?.text, error);
     // Whether they were parsed before the failure is not known: closing an unknown one does no harm.
     for (const { text, prepared } of this.takeOwn()) this.session.statements.close(text, prepared);
-    this.blame(this.members[this.turn]);
+    const member = this.members[this.turn];
+    // Other users run the same statement.
+    if (member?.exchange?.isBeforeTarget && saysSessionEnded(error)) noteEnded(member.entry?.request.project);
+    else this.blame(member);
   }
 
   /** `failed`: the statement that PostgreSQL was at. A cancel or another failure says nothing about the others. */

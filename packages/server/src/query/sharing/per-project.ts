@@ -1,18 +1,20 @@
-// One value for each project that has statements under way, and a periodic check of all of them.
+// One value for each project and login that has statements under way, and a periodic check of all of them.
 import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import { loginKeyOf, loginKeysOf } from '../sessions/login-keys.ts';
 
 export type PerProject<T> = {
-  /** The project's value; made if there is none. */
+  /** The value of the project and its login; made if there is none. */
   of(project: ProjectLogin): T;
-  get(projectId: string): T | undefined;
+  /** Those of all logins of the project. */
+  all(projectId: string): T[];
 };
 
-/** `onEmpty` is called when none of the project's statements is under way any more. */
+/** `onEmpty` is called when none of the login's statements is under way any more. */
 export function openPerProject<T extends { look(now: number): void }>(
   everyMs: number,
   make: (project: ProjectLogin, onEmpty: () => void) => T,
 ): PerProject<T> {
-  const byProject = new Map<string, T>();
+  const byLogin = new Map<string, T>();
   let looking: NodeJS.Timeout | null = null;
   let lookedAt = 0;
 
@@ -21,27 +23,28 @@ export function openPerProject<T extends { look(now: number): void }>(
     const now = performance.now();
     const lateMs = Math.max(0, now - lookedAt - everyMs);
     lookedAt = now;
-    for (const entry of byProject.values()) entry.look(now - 2 * lateMs);
+    for (const entry of byLogin.values()) entry.look(now - 2 * lateMs);
   };
-  const remove = (projectId: string) => {
-    byProject.delete(projectId);
-    if (byProject.size > 0 || !looking) return;
+  const remove = (key: string) => {
+    byLogin.delete(key);
+    if (byLogin.size > 0 || !looking) return;
     clearInterval(looking);
     looking = null;
   };
 
   return {
     of: (project) => {
-      const known = byProject.get(project.id);
+      const key = loginKeyOf(project);
+      const known = byLogin.get(key);
       if (known) return known;
-      const entry = make(project, () => remove(project.id));
-      byProject.set(project.id, entry);
+      const entry = make(project, () => remove(key));
+      byLogin.set(key, entry);
       if (!looking) {
         lookedAt = performance.now();
         looking = setInterval(look, everyMs);
       }
       return entry;
     },
-    get: (projectId) => byProject.get(projectId),
+    all: (projectId) => loginKeysOf(projectId).flatMap((key) => byLogin.get(key) ?? []),
   };
 }

@@ -1,4 +1,4 @@
-// Pipelines: short, plain reads of one project share a few sessions, one behind the other, so that PostgreSQL wakes up once
+// Pipelines: short, plain reads of one project by one login share a few sessions, one behind the other, so that PostgreSQL wakes up once
 // for several of them. No read waits behind a slow one.
 //
 // A pipeline passes through these states:
@@ -128,6 +128,11 @@ export class Pipeline {
       return true;
     } catch (error) {
       if (error instanceof MovedError || this.isInnocent(queued)) return false;
+      if (exchange.isBeforeTarget && !(error instanceof StatementFailed)) {
+        // It was not told who acts: what it keeps prepared is gone.
+        this.isClosed = this.isSpoiled = true;
+        return false;
+      }
       if (triedToWrite(error) && !reader.hasBegun) {
         distrust(profile);
         return false;
@@ -205,7 +210,7 @@ type Waiter = {
   reject: (error: unknown) => void;
 };
 
-/** The pipelines of one project, and the reads that wait for room in them. */
+/** The pipelines of one project for one login, and the reads that wait for room in them. */
 class ProjectPipelines {
   private readonly pipelines: Pipeline[] = [];
   /** From the latest request, so that a rotated password is known. */

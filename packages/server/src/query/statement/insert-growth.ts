@@ -132,7 +132,7 @@ const isNarrow = `indexprs is null and (
 
 /** $1: a quoted name. One value: JSON for `readFacts`, or null. */
 export const insertFacts = `
-  with chosen (oid) as (select pg_catalog.to_regclass($1::pg_catalog.text)::pg_catalog.oid),
+  with recursive chosen (oid) as (select pg_catalog.to_regclass($1::pg_catalog.text)::pg_catalog.oid),
   ${codeInChosen},
   used (oid, name, place) as (
     select class.oid, pg_catalog.format('%I.%I', nspname, relname), found.place

@@ -9,18 +9,34 @@ import { harmlessFunctions } from './harmless-functions.ts';
 const firstUserOid = '16384';
 const superuser = '10';
 const isOwn = (oid: string) => `${oid} operator(pg_catalog.>=) ${firstUserOid}`;
+const catalogOf = (name: string) => `'pg_catalog.${name}'::pg_catalog.regclass`;
 const textArray = (values: Iterable<string>) => `'{${[...values].join(',')}}'::pg_catalog.text[]`;
 
-/** Nodes of stored expressions. The last ones (CASE, WHEN, …) are the names that PostgreSQL 16 uses. */
+/**
+ * Nodes of stored expressions, and of the queries in policies and views. CASE, WHEN and similar are the names that
+ * PostgreSQL 16 uses. Not among them: what locks rows, samples a table, or takes XML or JSON apart.
+ */
 const knownNodes = textArray(
   `VAR CONST FUNCEXPR OPEXPR DISTINCTEXPR NULLIFEXPR SCALARARRAYOPEXPR BOOLEXPR RELABELTYPE COERCEVIAIO ARRAYCOERCEEXPR
   COLLATEEXPR CASEEXPR CASEWHEN CASETESTEXPR ARRAYEXPR ROWEXPR ROWCOMPAREEXPR COALESCEEXPR MINMAXEXPR SQLVALUEFUNCTION
-  NULLTEST BOOLEANTEST NEXTVALUEEXPR SUBSCRIPTINGREF FIELDSELECT CASE WHEN ARRAY ROW COALESCE MINMAX`.split(
+  NULLTEST BOOLEANTEST NEXTVALUEEXPR SUBSCRIPTINGREF FIELDSELECT CASE WHEN ARRAY ROW COALESCE MINMAX
+  QUERY SUBLINK PARAM RANGETBLENTRY RTEPERMISSIONINFO RANGETBLREF RANGETBLFUNCTION ALIAS FROMEXPR JOINEXPR TARGETENTRY
+  SORTGROUPCLAUSE AGGREF WINDOWFUNC WINDOWCLAUSE COMMONTABLEEXPR SETOPERATIONSTMT GROUPINGSET GROUPINGFUNC`.split(
     /\s+/,
   ),
 );
-/** Numeric fields that are not oids of possible code: positions in a text, and the sequence of an identity column. */
-const harmlessNumbers = textArray(['location', 'stmt_location', 'stmt_len', 'seqid']);
+/**
+ * Numeric fields that are not oids of possible code: positions in a text, the sequence of an identity column, the table that a
+ * result's column comes from, and flags.
+ */
+const harmlessNumbers = textArray([
+  'location',
+  'stmt_location',
+  'stmt_len',
+  'seqid',
+  'resorigtbl',
+  'frameOptions',
+]);
 const functionNumbers = textArray(['funcid', 'aggfnoid', 'winfnoid']);
 const harmless = textArray(harmlessFunctions);
 
@@ -42,21 +58,88 @@ function isPlainEnum(type: string): string {
         and not exists (select from pg_catalog.pg_operator where ${type}.oid in (oprleft, oprright)))`;
 }
 
+/** Row security holds for whoever asks: owners are exempt, unless it is forced. */
+function isSecured(relation: string): string {
+  return `(${relation}.relrowsecurity and (${relation}.relforcerowsecurity
+        or not pg_catalog.pg_has_role(${relation}.relowner, 'usage')))`;
+}
+
+/** What the policies of users ask. The project can neither replace these functions nor create others in this schema. */
+function isIdentityFunction(oid: string): string {
+  return `exists (
+        select from pg_catalog.pg_proc as identity
+        join pg_catalog.pg_namespace as own on own.oid operator(pg_catalog.=) identity.pronamespace
+        where identity.oid operator(pg_catalog.=) ${oid}
+          and own.nspname operator(pg_catalog.=) 'auth' and identity.proowner operator(pg_catalog.=) own.nspowner
+          and pg_catalog.pg_get_userbyid(own.nspowner) operator(pg_catalog.=)
+            pg_catalog.concat(pg_catalog.current_database(), '_auth')::pg_catalog.name
+          and identity.proname operator(pg_catalog.=) any ('{uid,role,email,jwt}'::pg_catalog.name[])
+          and identity.pronargs operator(pg_catalog.=) 0)`;
+}
+
+/** The rule that makes a view a view, or says what fills a materialized view. */
+const isViewsRule = `rule.ev_type operator(pg_catalog.=) '1' and rule.rulename operator(pg_catalog.=) '_RETURN'`;
+
 /**
  * CTEs that end in `code (relation, purpose)`: the relations in `chosen (oid)` with parts that are not known to be
  * harmless, for statements that read them ('read'), add rows to them (also 'insert') or change rows (also 'change').
  * When PostgreSQL plans any statement, it evaluates what it can of index expressions and similar. A foreign key makes it
- * plan a query on another table, under that table's owner.
+ * plan a query on another table, under that table's owner. Needs `with recursive`.
  */
 export const codeInChosen = `
+  member (relation, oid) as (
+    select oid, oid from chosen
+    union
+    select member.relation, inhrelid
+    from member join pg_catalog.pg_inherits on inhparent operator(pg_catalog.=) member.oid
+  ),
+  -- What a statement on the relation reads: what its policies and its view's query name, and the children of all these.
+  reading (relation, purpose, oid, is_member) as (
+    select relation, 'read', oid, true from member
+    union
+    select reading.relation, next.purpose, next.oid, false
+    from reading
+    cross join lateral (
+      select case
+          when not is_member then reading.purpose
+          when polcmd operator(pg_catalog.=) 'a' then 'insert'
+          when polcmd operator(pg_catalog.=) any ('{w,d}'::pg_catalog."char"[]) then 'change'
+          else 'read' end,
+        refobjid
+      from pg_catalog.pg_class as class
+      join pg_catalog.pg_policy as policy on polrelid operator(pg_catalog.=) class.oid
+      join pg_catalog.pg_depend on objid operator(pg_catalog.=) policy.oid
+        and classid operator(pg_catalog.=) ${catalogOf('pg_policy')} and refclassid operator(pg_catalog.=) ${catalogOf('pg_class')}
+      where class.oid operator(pg_catalog.=) reading.oid and ${isSecured('class')}
+        and (is_member or polcmd operator(pg_catalog.=) any ('{r,*}'::pg_catalog."char"[]))
+        and refobjid operator(pg_catalog.<>) reading.oid
+      union all
+      select reading.purpose, refobjid
+      from pg_catalog.pg_class as class
+      join pg_catalog.pg_rewrite as rule on ev_class operator(pg_catalog.=) class.oid
+      join pg_catalog.pg_depend on objid operator(pg_catalog.=) rule.oid
+        and classid operator(pg_catalog.=) ${catalogOf('pg_rewrite')} and refclassid operator(pg_catalog.=) ${catalogOf('pg_class')}
+      where class.oid operator(pg_catalog.=) reading.oid and class.relkind operator(pg_catalog.=) 'v'
+        and refobjid operator(pg_catalog.<>) reading.oid
+      union all
+      select reading.purpose, inhrelid
+      from pg_catalog.pg_inherits where not is_member and inhparent operator(pg_catalog.=) reading.oid
+    ) as next (purpose, oid)
+  ),
+  -- Foreign keys are checked by queries under the owner of the other table.
+  pointed (relation, purpose, oid) as (
+    select relation, 'insert', confrelid
+    from member join pg_catalog.pg_constraint on conrelid operator(pg_catalog.=) member.oid
+    where contype operator(pg_catalog.=) 'f'
+    union all
+    select relation, 'change', conrelid
+    from member join pg_catalog.pg_constraint on confrelid operator(pg_catalog.=) member.oid
+    where contype operator(pg_catalog.=) 'f'
+  ),
   planned (relation, purpose, oid) as (
-    select oid, 'read', oid from chosen
+    select relation, purpose, oid from reading
     union all
-    select conrelid, 'insert', confrelid from pg_catalog.pg_constraint
-    where contype operator(pg_catalog.=) 'f' and conrelid operator(pg_catalog.=) any (select oid from chosen)
-    union all
-    select confrelid, 'change', conrelid from pg_catalog.pg_constraint
-    where contype operator(pg_catalog.=) 'f' and confrelid operator(pg_catalog.=) any (select oid from chosen)
+    select relation, purpose, oid from pointed
   ),
   stored (relation, purpose, expression) as (
     select relation, purpose, pg_catalog.concat(indexprs::pg_catalog.text, indpred::pg_catalog.text)
@@ -71,19 +154,51 @@ export const codeInChosen = `
     from planned join pg_catalog.pg_statistic_ext on stxrelid operator(pg_catalog.=) planned.oid
     where stxexprs is not null
     union all
-    select adrelid, 'insert', adbin::pg_catalog.text
-    from chosen join pg_catalog.pg_attrdef on adrelid operator(pg_catalog.=) chosen.oid
+    select relation, purpose, partexprs::pg_catalog.text
+    from planned
+    join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) planned.oid
+    cross join lateral pg_catalog.pg_partition_ancestors(class.oid) as ancestor (oid)
+    join pg_catalog.pg_partitioned_table on partrelid operator(pg_catalog.=) ancestor.oid
+    where partexprs is not null and (class.relispartition or class.relkind operator(pg_catalog.=) 'p')
+    union all
+    select relation, 'insert', adbin::pg_catalog.text
+    from member join pg_catalog.pg_attrdef on adrelid operator(pg_catalog.=) member.oid
+    union all
+    select relation,
+      case
+        when not is_member or polcmd operator(pg_catalog.=) any ('{r,*}'::pg_catalog."char"[]) then purpose
+        when polcmd operator(pg_catalog.=) 'a' then 'insert'
+        else 'change' end,
+      pg_catalog.concat(polqual::pg_catalog.text, polwithcheck::pg_catalog.text)
+    from reading
+    join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) reading.oid
+    join pg_catalog.pg_policy as policy on polrelid operator(pg_catalog.=) class.oid
+    where ${isSecured('class')} and (is_member or polcmd operator(pg_catalog.=) any ('{r,*}'::pg_catalog."char"[]))
+    union all
+    select relation, purpose, ev_action::pg_catalog.text
+    from reading
+    join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) reading.oid
+    join pg_catalog.pg_rewrite as rule on ev_class operator(pg_catalog.=) class.oid
+    where class.relkind operator(pg_catalog.=) 'v'
   ),
   code (relation, purpose) as (
-    select relation, purpose
+    select stored.relation, purpose
     from stored
-    cross join lateral pg_catalog.regexp_matches(expression, '\\{([A-Z]+)|:([a-z_]+) ([0-9]+)', 'g') as found (part)
+    cross join lateral pg_catalog.regexp_matches(expression, '\\{([A-Z]+)|:([A-Za-z_]+) ([0-9]+)', 'g') as found (part)
     cross join lateral (select part[3]::pg_catalog.int8::pg_catalog.oid) as number (oid)
     left join pg_catalog.pg_proc as function
       on part[2] operator(pg_catalog.=) any (${functionNumbers}) and function.oid operator(pg_catalog.=) number.oid
     where case
       when part[1] is not null then part[1] operator(pg_catalog.<>) all (${knownNodes})
       when part[2] operator(pg_catalog.=) any (${harmlessNumbers}) then false
+      -- A relation of the project's is judged like the one that names it; of PostgreSQL's own only tables are harmless.
+      when part[2] operator(pg_catalog.=) 'relid' and ${isOwn('number.oid')} then not exists (
+        select from reading
+        where reading.relation operator(pg_catalog.=) stored.relation and reading.oid operator(pg_catalog.=) number.oid)
+      when part[2] operator(pg_catalog.=) 'relid' then number.oid operator(pg_catalog.<>) 0 and not exists (
+        select from pg_catalog.pg_class as class
+        where class.oid operator(pg_catalog.=) number.oid and class.relkind operator(pg_catalog.=) 'r')
+      when part[2] operator(pg_catalog.=) 'funcid' and ${isOwn('number.oid')} and ${isIdentityFunction('number.oid')} then false
       when ${isOwn('number.oid')} then part[2] operator(pg_catalog.!~) 'type' or ${isOwnType('number.oid')}
       when function.oid is null then part[2] operator(pg_catalog.=) any (${functionNumbers})
       else function.proname::pg_catalog.text operator(pg_catalog.<>) all (${harmless})
@@ -94,13 +209,22 @@ export const codeInChosen = `
           where castfunc operator(pg_catalog.=) function.oid and pg_cast.oid operator(pg_catalog.<) ${firstUserOid})
     end
     union all
+    -- Lists of oids, such as the types of a function's columns: none may be the project's.
+    select relation, purpose from stored where expression operator(pg_catalog.~) '\\(o [0-9 ]*[0-9]{5}'
+    union all
     select relation, purpose
     from planned join pg_catalog.pg_index on indrelid operator(pg_catalog.=) planned.oid
     where ${firstUserOid} operator(pg_catalog.<=) any (indcollation::pg_catalog.oid[])
-      or ${firstUserOid} operator(pg_catalog.<=) any (indclass::pg_catalog.oid[]) and exists (
-        select from pg_catalog.pg_opclass
-        where pg_opclass.oid operator(pg_catalog.=) any (indclass::pg_catalog.oid[])
-          and opcowner operator(pg_catalog.<>) ${superuser} and ${isOwn('pg_opclass.oid')})
+      or ${isOwnClassIn('indclass')}
+    union all
+    select relation, purpose
+    from planned
+    join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) planned.oid
+    cross join lateral pg_catalog.pg_partition_ancestors(class.oid) as ancestor (oid)
+    join pg_catalog.pg_partitioned_table on partrelid operator(pg_catalog.=) ancestor.oid
+    where (class.relispartition or class.relkind operator(pg_catalog.=) 'p') and (
+      ${firstUserOid} operator(pg_catalog.<=) any (partcollation::pg_catalog.oid[])
+      or ${isOwnClassIn('partclass')})
     union all
     select relation, purpose
     from planned join pg_catalog.pg_constraint on conrelid operator(pg_catalog.=) planned.oid
@@ -108,30 +232,47 @@ export const codeInChosen = `
       or ${firstUserOid} operator(pg_catalog.<=) any (conpfeqop)
       or ${firstUserOid} operator(pg_catalog.<=) any (conffeqop)
     union all
-    select class.oid, 'read'
-    from chosen join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) chosen.oid
-    where ${canRunCode('class')} or ${isOwn('class.relam')}
+    select relation, purpose
+    from reading join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) reading.oid
+    where class.relkind operator(pg_catalog.<>) all ('{r,m,v,p}'::pg_catalog."char"[]) or ${isOwn('class.relam')}
+      -- What PostgreSQL brings as a view calls functions that are not judged here.
+      or class.relkind operator(pg_catalog.=) 'v' and class.oid operator(pg_catalog.<) ${firstUserOid}
+      or class.relhasrules and exists (
+        select from pg_catalog.pg_rewrite as rule
+        where ev_class operator(pg_catalog.=) class.oid and not (${isViewsRule}))
     union all
-    select attrelid, 'read'
-    from chosen join pg_catalog.pg_attribute on attrelid operator(pg_catalog.=) chosen.oid
+    select relation, purpose
+    from reading join pg_catalog.pg_attribute on attrelid operator(pg_catalog.=) reading.oid
     where attnum operator(pg_catalog.>) 0 and not attisdropped and (
       attgenerated operator(pg_catalog.=) 'v' or ${isOwn('attcollation')} or ${isOwnType('atttypid')})
     union all
-    select tgrelid, 'insert'
-    from chosen join pg_catalog.pg_trigger on tgrelid operator(pg_catalog.=) chosen.oid
+    select relation, 'insert'
+    from member join pg_catalog.pg_trigger on tgrelid operator(pg_catalog.=) member.oid
     where not tgisinternal
     union all
+    -- What is written through a view is not followed.
+    select relation, 'insert'
+    from member join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) member.oid
+    where class.relkind operator(pg_catalog.<>) all ('{r,p}'::pg_catalog."char"[])
+    union all
     select relation, purpose
-    from planned join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) planned.oid
-    where purpose operator(pg_catalog.<>) 'read'
-      and (class.relkind operator(pg_catalog.<>) 'r' or class.relforcerowsecurity)
+    from pointed join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) pointed.oid
+    where class.relkind operator(pg_catalog.<>) 'r' or class.relforcerowsecurity
     union all
     -- The change cascades to rows of other tables.
-    select confrelid, 'change'
-    from chosen join pg_catalog.pg_constraint on confrelid operator(pg_catalog.=) chosen.oid
+    select relation, 'change'
+    from member join pg_catalog.pg_constraint on confrelid operator(pg_catalog.=) member.oid
     where confupdtype operator(pg_catalog.=) any ('{c,n,d}'::pg_catalog."char"[])
       or confdeltype operator(pg_catalog.=) any ('{c,n,d}'::pg_catalog."char"[])
   )`;
+
+/** An operator class that no superuser owns: those of extensions are exempt. */
+function isOwnClassIn(list: string): string {
+  return `(${firstUserOid} operator(pg_catalog.<=) any (${list}::pg_catalog.oid[]) and exists (
+        select from pg_catalog.pg_opclass
+        where pg_opclass.oid operator(pg_catalog.=) any (${list}::pg_catalog.oid[])
+          and opcowner operator(pg_catalog.<>) ${superuser} and ${isOwn('pg_opclass.oid')}))`;
+}
 
 /** The schemas that the service owns. Their objects are never found by an unqualified name. */
 const serviceSchemas = `(
@@ -163,10 +304,11 @@ const ownOperators = `
       where ${isOwn('operator.oid')} and (
         operator.oprowner operator(pg_catalog.<>) ${superuser} or function.proowner operator(pg_catalog.<>) ${superuser})`;
 
-/** A view, a foreign table, a partition, or a table with policies, rules or children. */
-function canRunCode(relation: string): string {
-  return `(${relation}.relkind operator(pg_catalog.<>) all ('{r,m}'::pg_catalog."char"[]) or ${relation}.relrowsecurity
-        or ${relation}.relhasrules or ${relation}.relhassubclass or ${relation}.relispartition)`;
+/** A view, a foreign table, a partition, or a table with rules, children, or policies that hold for whoever asks. */
+function hasMoreBehind(relation: string): string {
+  return `(${relation}.relkind operator(pg_catalog.<>) all ('{r,m}'::pg_catalog."char"[]) or ${isSecured(relation)}
+        or (${relation}.relhasrules and ${relation}.relkind operator(pg_catalog.<>) 'm')
+        or ${relation}.relhassubclass or ${relation}.relispartition)`;
 }
 
 /** PostgreSQL resolves the names when it reads the parameter, so that the planner sees constants. */
@@ -203,7 +345,7 @@ const resolvesNamesAsUsual = `pg_catalog.current_setting('search_path') operator
 
 /** 'true' (harmless) or 'false'. Names of functions: $3, types: $4, operators: $5, collations: $6. $7: purposes. */
 export const fullCheck = `
-  with ${chosen}, ${codeInChosen}
+  with recursive ${chosen}, ${codeInChosen}
   select (
     ${resolvesNamesAsUsual} and ${allExist}
     and not exists (select from code where purpose operator(pg_catalog.=) any ($7::pg_catalog.text[]))
@@ -220,7 +362,8 @@ export const fullCheck = `
 /**
  * The same for a read in a project without code, as most projects are: without a function, operator, cast or collation of
  * its own, stored expressions contain only what PostgreSQL itself calls immutable. It takes a fraction of the time, and
- * leaves less memory allocated in the session. Returns 'full' if the full check is necessary.
+ * leaves less memory allocated in the session. Returns 'full' if the project needs the full check, and 'behind' if only this
+ * statement does, because of what is behind its relations.
  */
 export const quickCheck = `
   with ${chosen}
@@ -229,10 +372,13 @@ export const quickCheck = `
       or exists (select from pg_catalog.pg_collation where ${isOwn('pg_collation.oid')})
       or exists (${namedTypes} and ${isOwn('named.oid')})
     then 'full'
+    when exists (
+      select from chosen join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) chosen.oid
+      where ${hasMoreBehind('class')})
+    then 'behind'
     else (${resolvesNamesAsUsual} and ${allExist} and not exists (
       select from chosen join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) chosen.oid
-      where ${canRunCode('class')}
-        or exists (
+      where exists (
           select from pg_catalog.pg_attribute
           where attrelid operator(pg_catalog.=) class.oid and attnum operator(pg_catalog.>) 0 and not attisdropped and (
             attgenerated operator(pg_catalog.=) 'v' or ${isOwnType('atttypid')}))
@@ -242,7 +388,7 @@ export const quickCheck = `
 /**
  * The same again, if neither the statement nor its tables have a type of the project: a quarter of the cost, and it leaves less
  * memory allocated. Here $1 are relations that must exist, and it is an error if one does not; $2 are names of types,
- * and $3 names of functions that are not on the list. Returns 'quick' or 'full' if that check is necessary.
+ * and $3 names of functions that are not on the list. Returns 'quick', 'full' or 'behind' if that check is necessary.
  */
 export const leastCheck = `
   select case
@@ -260,12 +406,10 @@ export const leastCheck = `
         where ${isRelation('attrelid')} and attnum operator(pg_catalog.>) 0 and ${isOwn('atttypid')})
       or pg_catalog.pg_my_temp_schema() operator(pg_catalog.<>) 0
     then 'quick'
+    when exists (
+      select from pg_catalog.pg_class as class where ${isRelation('class.oid')} and ${hasMoreBehind('class')})
+    then 'behind'
     else (pg_catalog.current_setting('search_path') operator(pg_catalog.=) 'public'
-      and not exists (
-        select from pg_catalog.unnest($1::pg_catalog.regclass[]::pg_catalog.oid[]) as given (oid)
-        where not exists (
-          select from pg_catalog.pg_class as class
-          where class.oid operator(pg_catalog.=) given.oid and not ${canRunCode('class')}))
       and not exists (
         select from pg_catalog.pg_attribute
         where ${isRelation('attrelid')} and attgenerated operator(pg_catalog.=) 'v'))::pg_catalog.text

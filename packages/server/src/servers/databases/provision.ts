@@ -239,6 +239,9 @@ export type SignedInUser = Readonly<{
   sessionId: string;
   userId: string;
   claims: string;
+  /** Of the claims: PostgreSQL compares them with what they are now. */
+  email: string;
+  claimedRole: string;
 }>;
 
 export function asUser(
@@ -254,6 +257,11 @@ const anonymous: ActingUser = { role: 'anon' };
 
 export function asAnonymous(project: ProjectLogin): ProjectLogin {
   return asUser(project, anonymous);
+}
+
+/** What the login becomes. */
+export function roleBehind(loginAs: UserLogin): UserRole {
+  return loginAs === 'anon' ? anonymousRole : userRole;
 }
 
 /** Whether the login's only privilege is to become the acting user for a transaction. */
@@ -300,7 +308,7 @@ export async function restoreLogin(server: Server, project: ProjectLogin): Promi
 
 /** All projects share the roles `authenticated` and `anon`, so they get no privileges outside a project's own database. */
 async function ensureUserLogin(server: Server, id: string, loginAs: UserLogin): Promise<void> {
-  const becomes: UserRole = loginAs === 'anon' ? anonymousRole : userRole;
+  const becomes = roleBehind(loginAs);
   if (!server.userRoles.includes(becomes))
     throw errors.unavailable(`the role ${becomes} cannot be used on this server`);
   const role = loginRoleOf(id, loginAs);
