@@ -81,7 +81,8 @@ declare
   has_rules pg_catalog.bool;
 begin
   select pg_catalog.concat_ws('.', 'c', nspname, relname, relkind, relrowsecurity, relforcerowsecurity, relhasrules,
-                              relhassubclass, relispartition, relowner, relacl, attributes.described,
+                              relhassubclass, relispartition, relowner, relacl,
+                              case when relkind operator(pg_catalog.=) 'v' then reloptions end, attributes.described,
       (select pg_catalog.string_agg(pg_catalog.concat_ws('.', 'k', oid, xmin), ' ' order by oid)
        from pg_catalog.pg_constraint where conrelid operator(pg_catalog.=) relation),
       (select pg_catalog.string_agg(pg_catalog.concat_ws('.', 'i', indexrelid, xmin), ' ' order by indexrelid)
@@ -149,7 +150,7 @@ begin
   return pg_catalog.md5(facts);
 end $$;
 
--- The part of a version that is about what is behind a table. An identity that is not listed here cannot make the table run code.
+-- The part of a version that is about what is behind a table: all that can make a statement on it run code of the project's.
 create function rowhouse.facts_of(relations oid[]) returns text
 language plpgsql stable strict parallel safe
 as $$

@@ -4,15 +4,18 @@ import { errors, RowhouseError } from '../errors/errors.ts';
 import type { ProjectLogin } from '../servers/databases/provision.ts';
 import { closing, growthOf, type Measure, mayGrow, ownSize, withHeadroom } from './admission.ts';
 import { affectedBy, formOf } from './answer.ts';
+import { hasJustEnded } from './exchange/acting-users.ts';
 import type { Form, StatementInput } from './exchange/answer-writer.ts';
 import { inherit, StatementFailed } from './exchange/failures.ts';
 import type { Frame } from './exchange/frame.ts';
 import { HeldAnswer } from './exchange/held-answer.ts';
 import type { Reader } from './exchange/reader.ts';
+import { canBeOneWrite, inOneWrite } from './one-write.ts';
 import type { CompiledQuery, QueryDeps } from './run.ts';
 import { type SessionTerms, type Supervise, withSession } from './sessions/exclusive.ts';
 import type { StatementProfile } from './sessions/statement-profiles.ts';
 import type { Statement } from './statement/statement.ts';
+import type { Parts, Step } from './steps.ts';
 
 /** `expectAffected`: with any other number of affected rows, everything is rolled back. */
 export type BatchStatement = StatementInput & Readonly<{ expectAffected?: number }>;
@@ -40,9 +43,6 @@ export async function runBatch(
   const { held, parts } = await runScript(deps, project, script, [firstForm, nextForm], reader);
   return held.compose([Buffer.from('{"ok":true,"results":['), ...parts.flat(), Buffer.from(']}')]).close();
 }
-
-/** The answer to each statement, in pieces. `held` counts the memory: the whole answer has to be composed with it. */
-export type Parts = Readonly<{ held: HeldAnswer; parts: readonly Buffer[][] }>;
 
 /** The same, with any BEGIN and any form of answer. */
 export async function runScript(
@@ -94,9 +94,6 @@ export function runTogether(
   });
 }
 
-export type Step = Pick<CompiledQuery, 'statement' | 'input' | 'form'> &
-  Readonly<{ expectAffected?: number | undefined }>;
-
 type Script = Readonly<{
   terms: SessionTerms;
   begin: string;
@@ -104,13 +101,33 @@ type Script = Readonly<{
   steps: readonly Step[];
 }>;
 
-function together(deps: QueryDeps, project: ProjectLogin, script: Script): Promise<Parts> {
+async function together(deps: QueryDeps, project: ProjectLogin, script: Script): Promise<Parts> {
   const statements = script.steps.map(({ statement }) => statement);
-  const run = (measure: Measure | null, supervise?: Supervise) =>
-    togetherOnce(deps, project, { ...script, ...(supervise && { supervise }) }, measure);
+  const isRead = statements.every((statement) => statement.isRead);
+  // In a session in read-only mode, nothing grows.
+  const read = isRead ? await togetherInOneWrite(deps, project, script, null) : null;
+  if (read) return read;
+  const run = async (measure: Measure | null, supervise?: Supervise) => {
+    const supervised = { ...script, ...(supervise && { supervise }) };
+    const parts = isRead ? null : await togetherInOneWrite(deps, project, supervised, measure);
+    return parts ?? togetherOnce(deps, project, supervised, measure);
+  };
   if (!statements.some((statement) => mayGrow(statement, false))) return run(null);
   const growth = growthOf(statements, { canCommit: false, isUndone: false, changes: true });
   return withHeadroom(deps.admission, { project, growth, reader: script.terms.reader }, run);
+}
+
+/** null: it has to run one by one, and nothing of it has happened. */
+async function togetherInOneWrite(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  { terms, steps, supervise, ...script }: Script & { supervise?: Supervise },
+  measure: Measure | null,
+): Promise<Parts | null> {
+  if (measure?.isFull || measure?.comparesOwn || hasJustEnded(project)) return null;
+  const profiles = steps.map(({ statement }) => deps.profiles.of(project, statement));
+  if (!canBeOneWrite(steps, profiles, script)) return null;
+  return inOneWrite(deps, project, { ...terms, ...(supervise && { supervise }) }, steps, profiles, measure);
 }
 
 function togetherOnce(

@@ -28,7 +28,7 @@ const inside = <T>(use: Parameters<typeof asAdmin<T>>[0]) =>
   asAdmin(use, { ...address(), database: databaseOf(project.id) });
 const profileOf = async (query: string) => {
   const { profiles, parser } = rowhouse.service.deps.query;
-  return profiles.of(project.id, await parser.parse(project, query));
+  return profiles.of({ id: project.id }, await parser.parse(project, query));
 };
 /** Run until it is known to be short and plain. */
 const makeShort = (query: string) =>

@@ -117,8 +117,7 @@ describe('reads that share a pipeline', () => {
     const { query } = rowhouse.service.deps;
     const ask = (text: string) =>
       rowhouse.call('POST', `/projects/${other.slug}/query`, { key: other.key, body: { query: text } });
-    const profileOf = async (text: string) =>
-      query.profiles.of(other, await query.parser.parse(other, text));
+    const profileOf = async (text: string) => query.profiles.of(other, await query.parser.parse(other, text));
     const plain = (text: string) =>
       until('it is known to be plain', async () => {
         await ask(text);

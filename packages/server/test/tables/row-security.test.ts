@@ -1006,7 +1006,7 @@ describe('users beside each other', () => {
             lost: reject,
           });
         });
-        expect(found).toBe(`p_${project.id}_user public 0`);
+        expect(found).toBe('authenticated public 0');
         sessions.release(login, session, 'plain');
       }
     }

@@ -22,6 +22,7 @@ import {
 import type { Frame } from '../exchange/frame.ts';
 import { type OwnFrame, queryFramed, statementFailed } from '../exchange/query-one.ts';
 import type { Reader, Sink } from '../exchange/reader.ts';
+import { Sequence } from '../exchange/sequence.ts';
 import { sqlFailure } from '../exchange/sql-failure.ts';
 import { hungUp, StatementDeadline } from '../exchange/statement-deadline.ts';
 import { type SessionEffect, worstEffect } from '../statement/statement.ts';
@@ -228,6 +229,27 @@ export class ExclusiveSession {
     else if (exchange.durationMs < profile.usualMs) noteDuration(profile, exchange.durationMs);
     // Never inside the caller's transaction: a question that failed would undo it.
     if (exchange.endsIdle) learn(profile, this.session);
+  }
+
+  /** Plain statements in one write and one transaction. False: nothing of them has happened. */
+  async runTogether(
+    exchanges: readonly Exchange[],
+    profiles: readonly StatementProfile[],
+    { last, onDone }: { last: readonly Command[]; onDone: (exchange: Exchange) => void },
+  ): Promise<boolean> {
+    const sequence = new Sequence(this.session, exchanges, last, onDone);
+    if (this.session.settings.readsOtherwise) throw errors.statementNotAllowed(...otherReading);
+    this.deadline.follow(sequence);
+    if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
+    if (!sequence.isRead) {
+      this.deadline.noteChange();
+      this.effect = worstEffect(this.effect, 'rows');
+    }
+    const hasRun = await sequence.run();
+    if (sequence.isHalted) this.isBroken = true;
+    this.isPlain &&= profiles.every(isPlain);
+    for (const profile of profiles) learn(profile, this.session);
+    return hasRun;
   }
 
   /** Not inside a transaction: a question that failed would undo it. */

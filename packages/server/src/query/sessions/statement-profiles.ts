@@ -260,10 +260,10 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
   const before = changesOf(profile);
   const check =
     !isRead || profile.needsFull
-    ? 'full'
-    : project.check === 'least' && reached.shadowed.length > 0
-      ? 'quick'
-      : project.check;
+      ? 'full'
+      : project.check === 'least' && reached.shadowed.length > 0
+        ? 'quick'
+        : project.check;
   const asking = ask[check](profile.statement, reached, session).then(
     (answer) => {
       profile.asking = null;

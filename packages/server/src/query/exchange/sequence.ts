@@ -1,0 +1,143 @@
+// Several plain statements in one write and one implicit transaction: PostgreSQL answers all of them before it is waited for. It is
+// all or nothing, and whatever fails has not happened: then the statements run again one by one, which finds out what to tell the
+// caller.
+import { errors, type RowhouseError } from '../../errors/errors.ts';
+import type { PreparedStatement } from '../../postgres/wire/prepared-statements.ts';
+import type { ServerError } from '../../postgres/wire/server-error.ts';
+import type { Receiver, Session } from '../../postgres/wire/session.ts';
+import { UnwrittenError } from '../../postgres/wire/session-errors.ts';
+import { type Command, writeCommands } from './commands.ts';
+import type { Exchange } from './exchange.ts';
+import { noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
+import { sqlFailure } from './sql-failure.ts';
+import type { Stoppable } from './statement-deadline.ts';
+
+export class Sequence implements Receiver, Stoppable {
+  /** It was cancelled for a large answer: a cancel that arrives late would hit the next statement. */
+  isHalted = false;
+  private readonly session: Session;
+  private readonly exchanges: readonly Exchange[];
+  private readonly last: readonly Command[];
+  private readonly onDone: (exchange: Exchange) => void;
+  private turn = 0;
+  private failure: ServerError | null = null;
+  private stoppedBy: RowhouseError | null = null;
+  private end: (lost: Error | null) => void = () => {};
+
+  /** `last`: commands before the commit. `onDone`: called with each statement when PostgreSQL has answered it. */
+  constructor(
+    session: Session,
+    exchanges: readonly Exchange[],
+    last: readonly Command[],
+    onDone: (exchange: Exchange) => void,
+  ) {
+    this.session = session;
+    this.exchanges = exchanges;
+    this.last = last;
+    this.onDone = onDone;
+  }
+
+  get isRead(): boolean {
+    return this.exchanges.every((exchange) => exchange.isRead);
+  }
+
+  /** False: nothing of it has happened, and the session is as it was. */
+  async run(): Promise<boolean> {
+    const { session, exchanges, last } = this;
+    const parsed = new Map<string, PreparedStatement>();
+    for (const exchange of exchanges) exchange.writeInGroup(parsed);
+    writeCommands(session.out, last);
+    session.out.sync();
+    const lost = await new Promise<Error | null>((resolve) => {
+      this.end = resolve;
+      session.send(this);
+      session.flush();
+    });
+    return this.settle(lost);
+  }
+
+  private settle(lost: Error | null): boolean {
+    const { failure, stoppedBy, isRead } = this;
+    const isUndone = failure?.severity === 'ERROR' || lost instanceof UnwrittenError;
+    if (lost && !isUndone && !isRead) throw errors.outcomeUnknown(lost);
+    if (stoppedBy && (lost || failure)) throw noteFate(stoppedBy, 'undone');
+    if (lost) throw errors.unavailable(lost);
+    if (!failure) return true;
+    if (saysOverLimit(failure) && this.turn >= this.exchanges.length)
+      throw new StatementFailed(noteOverLimit(sqlFailure(failure)), 'idle');
+    return false;
+  }
+
+  stop(because: RowhouseError): void {
+    this.stoppedBy ??= because;
+  }
+
+  /** Answers are held until the commit, so no reader is waited for. */
+  useClock(): void {}
+
+  private get current(): Exchange | undefined {
+    return this.exchanges[this.turn];
+  }
+
+  parameterTypes(): void {}
+
+  bound(): void {
+    this.current?.bound();
+  }
+
+  rowDescription(bytes: Buffer, start: number): void {
+    this.current?.rowDescription(bytes, start);
+  }
+
+  noData(): void {
+    this.current?.noData();
+  }
+
+  row(bytes: Buffer, start: number, end: number): void {
+    this.current?.row(bytes, start, end);
+    this.haltIfLarge();
+  }
+
+  rowPart(bytes: Buffer, start: number, end: number, left: number): void {
+    this.current?.rowPart(bytes, start, end, left);
+    this.haltIfLarge();
+  }
+
+  /** A large answer is held and counted where the statements run one by one. */
+  private haltIfLarge(): void {
+    if (!this.current?.isStreaming || this.isHalted) return;
+    this.isHalted = true;
+    void this.session.cancel();
+  }
+
+  complete(tag: string | null): void {
+    const { current } = this;
+    const isIdentity = current?.isBeforeTarget === true;
+    current?.complete(tag);
+    if (isIdentity) return;
+    if (current) this.onDone(current);
+    this.turn++;
+  }
+
+  copy(): void {
+    this.session.destroy();
+  }
+
+  unwritten(): void {
+    this.session.destroy(new UnwrittenError());
+  }
+
+  error(error: ServerError): void {
+    this.failure ??= error;
+    this.current?.error(error);
+    this.current?.unprepare();
+  }
+
+  ready(): void {
+    this.end(null);
+  }
+
+  lost(error: Error): void {
+    this.end(error);
+  }
+}
