@@ -1,6 +1,6 @@
 // npm run bench -- [suite] [options]: prepares the checkout, then runs bench/<suite>.mjs, or all suites without a name.
 // --compare <commit> compares this version with another one (bench/compare.mjs).
-// --quick takes under six minutes for all and shows that everything runs. --write updates bench/RESULTS.md.
+// --quick shows that everything runs, not how fast. --write updates bench/RESULTS.md.
 // --list lists the suites. --help prints this text, and after a suite's name what it measures and its options.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
