@@ -5,13 +5,13 @@
 // httpx, net/http, and the TypeScript client in Chromium. A client that is missing is reported.
 // npm run bench -- forms [--seconds 3] [--repeats 7] [--users 50] [--only "update|batch"] [--quick] [--write]. Needs wrk.
 import { mkdtempSync, rmSync } from 'node:fs';
-import { request as send } from 'node:http';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
+import { checkForms } from './forms/check.mjs';
 import { measureClients } from './forms/clients.mjs';
 import { makeLogin, makeProject } from './forms/project.mjs';
-import { formsOf, toLua, toRequest } from './forms/requests.mjs';
+import { formsOf, toLua } from './forms/requests.mjs';
 import { summarize } from './forms/summary.mjs';
 import { needTools, start, startService, stop, superuserUrl, wrk } from './load.mjs';
 import { readOptions } from './options.mjs';
@@ -36,39 +36,6 @@ const measured = new Map();
 let clients = { rows: [], missing: [] };
 let obvious;
 let othersShare = 0;
-
-/** A few requests on each side: every one must find its row, or the load would measure something else. */
-async function check(form) {
-  for (const [side, base] of [
-    ['ours', ours.url],
-    ['obvious', obviousUrl],
-  ]) {
-    for (let n = 0; n < 5; n++) {
-      const { id, path: target, options: how } = toRequest(form, side === 'ours', project.tokens);
-      const { status, text } = await ask(base + target, how);
-      const answer = how.method === 'OPTIONS' ? null : JSON.parse(text);
-      const found = answer?.results ? answer.results.flatMap((result) => result.rows) : answer?.rows;
-      const isRight = found
-        ? found.length > 0 && found.every((row) => Number(row.id) === id)
-        : how.method === 'OPTIONS' || answer.row !== undefined;
-      if (status >= 300 || !isRight)
-        throw new Error(`${form.name}, ${side}: ${how.method} ${target} got ${status} ${text}`);
-    }
-  }
-}
-
-/** Not fetch: it sets some of these headers itself. */
-function ask(url, { body, ...how }) {
-  return new Promise((resolve, reject) => {
-    const request = send(url, { ...how, agent: false }, async (response) => {
-      let text = '';
-      for await (const piece of response.setEncoding('utf8')) text += piece;
-      resolve({ status: response.statusCode, text });
-    });
-    request.on('error', reject);
-    request.end(body);
-  });
-}
 
 function load(form, isOurs) {
   const base = isOurs ? ours.url : obviousUrl;
@@ -117,7 +84,7 @@ try {
     { DATABASE_URL: await makeLogin(ours), PORT: String(ours.port + 1), JWT_SECRET: ours.key },
     /ready/,
   );
-  for (const form of forms) await check(form);
+  await checkForms({ ours: ours.url, obvious: obviousUrl }, forms, project.tokens);
   const others = othersMs(process.pid, postmasterOf(ours.data));
   const began = performance.now();
   for (let turn = options.quick ? 0 : -1; turn < repeats; turn++) await takeTurn(forms, turn);

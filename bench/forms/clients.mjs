@@ -9,6 +9,9 @@ import { cpuMs, postmasterOf } from '../processes.mjs';
 import { perSecond, range } from '../report.mjs';
 import { openChromium } from './chromium.mjs';
 
+/** With more, httpx itself spends most of the time on its pool. */
+const httpxConnections = 8;
+
 const file = (name) => path.join(import.meta.dirname, name);
 
 /** Rows of the report, and the clients that are missing with the reason. */
@@ -32,7 +35,7 @@ export async function measureClients({ ours, obviousUrl, project, folder, second
   };
   const read = { apiKey: project.publishable, tokens: project.tokens, seconds };
   const clients = [
-    ["Python's httpx: query, Bearer", openPython, queries, query],
+    ["Python's httpx: query, Bearer", openPython, queries, { ...query, connections: httpxConnections }],
     ["Go's net/http: query, Bearer", () => openGo(folder), queries, query],
     ['TypeScript client in Chromium: page by id as a user', openChromium, pages, read],
   ];
