@@ -3,19 +3,21 @@
 // exactly one such request, the connection belongs to Node's server.
 import { IncomingMessage, type RequestListener, type Server, ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import type { HttpExchange } from '../http-exchange.ts';
-import { type FastPath, maxBodyBytes } from './fast-path.ts';
+import type { AnswerData } from '../data/pipeline.ts';
+import { type Head, type HttpExchange, NodeExchange } from '../http-exchange.ts';
 import { type RequestHead, readRequestHead } from './request-head.ts';
 
 type Options = {
   /** The event of a connection that is ready for HTTP. */
   event: 'connection' | 'secureConnection';
-  fastPath: FastPath;
+  answerData: AnswerData;
   framework: RequestListener;
   /** How often connections are checked for what is overdue. */
   checkMs: number;
 };
 
+/** Larger bodies are read by Node. */
+const maxBodyBytes = 64 * 1024;
 /** A connection that has not sent a whole request after this time is left to Node, which enforces the time limits. */
 const wholeRequestMs = 1_000;
 /** Connections stay open longer than Keep-Alive announces, so that a request sent just in time is not lost. */
@@ -23,14 +25,17 @@ const keepAliveMarginMs = 1_000;
 /** Up to this size, a response is copied behind its headers. From 12 KB on, two buffers in one write are faster. */
 const oneWriteBytes = 4 * 1024;
 
-export function openFastConnections(server: Server, { event, fastPath, framework, checkMs }: Options): void {
+export function openFastConnections(
+  server: Server,
+  { event, answerData, framework, checkMs }: Options,
+): void {
   const [leaveToNode] = server.listeners(event) as ((socket: Socket) => void)[];
   if (!leaveToNode) throw new Error(`The server does not listen for ${event}.`);
   const connections = new Set<FastConnection>();
   const owner: Owner = {
     server,
     answer: (exchange) => {
-      if (!fastPath(exchange)) framework(exchange.request, exchange.response);
+      if (!answerData(exchange)) framework(exchange.request, exchange.response);
     },
     leaveToNode: leaveToNode.bind(server),
     forget: (connection) => connections.delete(connection),
@@ -176,7 +181,8 @@ class FastConnection {
 class FastExchange implements HttpExchange {
   private readonly connection: FastConnection;
   private readonly head: RequestHead;
-  private readonly body: Buffer;
+  readonly body: Buffer;
+  private madeStreamed: NodeExchange | null = null;
   private madeRequest: IncomingMessage | null = null;
   private madeResponse: ServerResponse | null = null;
   private isSent = false;
@@ -207,11 +213,7 @@ class FastExchange implements HttpExchange {
     return this.socket.destroyed;
   }
 
-  readBody(use: (body: Buffer) => void): void {
-    use(this.body);
-  }
-
-  send(status: number, head: string[], body: Buffer): void {
+  send(status: number, head: Head, body: Buffer): void {
     const { connection, socket } = this;
     if (this.isSent || !connection.isCurrent(this)) return;
     this.isSent = true;
@@ -230,6 +232,35 @@ class FastExchange implements HttpExchange {
     // A caller who does not read gets no further responses, and loses the connection.
     this.limitIdleTime();
     socket.once('drain', () => this.finish());
+  }
+
+  begin(status: number, head: Head): void {
+    this.streamed.begin(status, head);
+  }
+
+  write(bytes: Buffer, onSent?: (error?: Error | null) => void): boolean {
+    return this.streamed.write(bytes, onSent);
+  }
+
+  drained(carryOn: () => void): void {
+    this.streamed.drained(carryOn);
+  }
+
+  end(): void {
+    this.streamed.end();
+  }
+
+  breakOff(): void {
+    this.streamed.breakOff();
+  }
+
+  onEnd(over: () => void): void {
+    this.streamed.onEnd(over);
+  }
+
+  private get streamed(): NodeExchange {
+    this.madeStreamed ??= new NodeExchange(this.request, this.response);
+    return this.madeStreamed;
   }
 
   /** For the framework. */
