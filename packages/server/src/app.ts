@@ -126,7 +126,7 @@ export async function buildApp(
       // No data flows on a connection while its statement runs, so that it may be idle for a little longer than that.
       server.setTimeout(Math.max(120_000, deps.limits.maxTimeoutMs + 10_000));
       const event = tls ? 'secureConnection' : 'connection';
-      openFastConnections(server, { event, answerData: data.answer, framework, checkMs: timeouts.checkMs });
+      openFastConnections(server, { event, answerData: data.answer, checkMs: timeouts.checkMs });
       return server;
     },
     genReqId: (request) => requestIdOf(request.headers),

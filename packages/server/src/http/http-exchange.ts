@@ -34,7 +34,7 @@ export type HttpExchange = {
 /** Small responses are sent as a string of the same bytes: Node appends it to the headers and sends both in one write. */
 const oneWriteBytes = 2 * 1024;
 /** How much may wait for a slow client before reading from PostgreSQL pauses. */
-const unsentBytes = 256 * 1024;
+export const unsentBytes = 256 * 1024;
 
 export class NodeExchange implements HttpExchange {
   readonly body: IncomingMessage;
@@ -99,7 +99,9 @@ export class NodeExchange implements HttpExchange {
   }
 
   onEnd(over: () => void): void {
-    onResponseEnd(this.response, over);
+    // Nothing is emitted any more for a response whose connection has closed.
+    if (this.isGone) over();
+    else onResponseEnd(this.response, over);
   }
 
   /**

@@ -94,7 +94,6 @@ export async function serve(isFast: boolean, tls = false): Promise<Served> {
         last = exchange;
         return answerData(exchange);
       },
-      framework,
       checkMs: 50,
     });
   server.on('clientError', ({ code }: NodeJS.ErrnoException, socket) => {

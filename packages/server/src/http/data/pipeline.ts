@@ -2,16 +2,16 @@
 // a list of steps, of which each costs nothing when its header is absent. The framework knows these routes for the OpenAPI
 // document, for other methods, and for requests that come without a connection; it hands them over.
 import type { FastifyInstance } from 'fastify';
-import type { Answer } from '../../jobs/idempotency.ts';
 import type { Deps } from '../deps.ts';
 import { type HttpExchange, NodeExchange } from '../http-exchange.ts';
-import { pathOf, type Repeat, repeatUserOf } from '../request/repeats.ts';
+import { pathOf, repeatUserOf } from '../request/repeats.ts';
 import { readAccept } from '../request/row-format.ts';
 import { allowStaleness } from '../request/staleness.ts';
 import { checkSession } from './acting-user.ts';
 import {
   DataRequest,
   type DataRoute,
+  type Endpoint,
   type Params,
   type RunningRequest,
   type Step,
@@ -19,7 +19,7 @@ import {
 } from './data-request.ts';
 import { admitUser, authorize, callerOf, findProject } from './identify.ts';
 import { receiveBody, validate } from './receive-body.ts';
-import { fail, type OnFinished, openReader, send, succeed } from './respond.ts';
+import { fail, send, succeed } from './respond.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -39,33 +39,12 @@ export type DataPipeline = {
 
 type Served = Readonly<{ pattern: RegExp; serve: (exchange: HttpExchange, params: Params) => void }>;
 
-export function openDataPipeline(deps: Deps, onFinished: OnFinished): DataPipeline {
+export function openDataPipeline(deps: Deps, onFinished: Endpoint['onFinished']): DataPipeline {
   const byMethod = new Map<string, Served[]>();
-
-  const open = (way: Way, route: DataRoute) => {
-    const steps: Step[] = [
-      way.identify,
-      authorize,
-      admitUser,
-      ...(route.admit ? [route.admit] : []),
-      receiveBody,
-      validate,
-      (request) => (request.repeat ? beginRepeat(request, request.repeat, onFinished) : undefined),
-      findProject,
-      (request) => run(request, onFinished),
-    ];
-    const onError = (request: DataRequest, error: unknown) => fail(request, error as Error, onFinished);
-    return (exchange: HttpExchange, params: Params) =>
-      advance(new DataRequest({ deps, way, route, exchange, params, onOver: onError }), steps, 0, onError);
-  };
-
   return {
     answer: (exchange) => {
-      const { method, url } = exchange;
-      const served = byMethod.get(method);
-      if (!served) return false;
-      const path = pathOf(url);
-      for (const { pattern, serve } of served) {
+      const path = pathOf(exchange.url);
+      for (const { pattern, serve } of byMethod.get(exchange.method) ?? []) {
         const found = pattern.exec(path);
         if (!found) continue;
         const [, slug = '', table = ''] = found;
@@ -76,67 +55,63 @@ export function openDataPipeline(deps: Deps, onFinished: OnFinished): DataPipeli
     },
     declare: (app, way, routes) => {
       for (const route of routes) {
-        const serve = open(way, route);
-        const served = byMethod.get(route.method) ?? [];
-        byMethod.set(route.method, [...served, { pattern: patternOf(way.prefix + route.path), serve }]);
+        const endpoint = { deps, way, route, onFinished, onError: fail };
+        const steps = stepsOf(way, route);
+        const serve: Served['serve'] = (exchange, params) =>
+          advance(new DataRequest(endpoint, exchange, params), steps);
+        const served = { pattern: patternOf(way.prefix + route.path), serve };
+        byMethod.set(route.method, [...(byMethod.get(route.method) ?? []), served]);
         tellFramework(app, route, serve);
       }
     },
   };
 }
 
+function stepsOf({ identify }: Way, { admit }: DataRoute): Step[] {
+  const atTable = admit ? [admit] : [];
+  return [identify, authorize, admitUser, ...atTable, receiveBody, validate, beginRepeat, findProject, run];
+}
+
 /** Runs the steps up to the first one that has to wait, and goes on when it has. */
-function advance(
-  request: DataRequest,
-  steps: readonly Step[],
-  from: number,
-  onError: (request: DataRequest, error: unknown) => void,
-): void {
+function advance(request: DataRequest, steps: readonly Step[], from = 0): void {
   try {
     for (let at = from; at < steps.length && !request.isAnswered; at++) {
       const waiting = (steps[at] as Step)(request);
       if (!waiting) continue;
       waiting.then(
-        () => advance(request, steps, at + 1, onError),
-        (error) => onError(request, error),
+        () => advance(request, steps, at + 1),
+        (error) => fail(request, error),
       );
       return;
     }
   } catch (error) {
-    onError(request, error);
+    fail(request, error as Error);
   }
 }
 
-async function beginRepeat(request: DataRequest, repeat: Repeat, onFinished: OnFinished): Promise<void> {
-  const { deps, exchange, login, accessToken, deadline } = request;
+const beginRepeat: Step = (request) => {
+  const { deps, exchange, login, accessToken, deadline, repeat } = request;
+  if (!repeat) return;
   const { method, url } = exchange;
-  const who = {
-    caller: callerOf(request),
-    user: repeatUserOf(login, accessToken),
-    method,
-    path: pathOf(url),
-  };
-  const answer = await repeat.begin(deps.idempotency, who, deadline);
-  if (!answer || request.isAnswered) return;
-  await checkSession(deps, login);
-  if (!request.isAnswered) replay(request, answer, onFinished);
-}
+  const user = repeatUserOf(login, accessToken);
+  const who = { caller: callerOf(request), user, method, path: pathOf(url) };
+  return repeat.begin(deps.idempotency, who, deadline).then(async (answer) => {
+    if (answer && !request.isAnswered) await checkSession(deps, login);
+    if (!answer || request.isAnswered) return;
+    request.head.push('idempotency-replayed', 'true');
+    send(request, answer);
+  });
+};
 
-function replay(request: DataRequest, { status, contentType, body }: Answer, onFinished: OnFinished): void {
-  request.head.push('idempotency-replayed', 'true');
-  send(request, { status, body, contentType }, onFinished);
-}
-
-function run(request: DataRequest, onFinished: OnFinished): Promise<void> {
+const run: Step = (request) => {
   const { route, exchange, memory } = request;
   const { headers } = exchange;
   const running = request as RunningRequest;
   if (route.readsStandbys) running.login = allowStaleness(headers, running.caller, running.login);
   if (route.givesRows) request.accepted = readAccept(headers.accept);
-  request.reader = openReader(request);
   const answering = memory ? memory.countDuring(() => route.run(running)) : route.run(running);
-  return answering.then((answer) => succeed(running, answer, onFinished));
-}
+  return answering.then((answer) => succeed(running, answer));
+};
 
 /** The framework reads paths in another spelling, and knows what is too long. */
 function patternOf(path: string): RegExp {

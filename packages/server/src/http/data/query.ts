@@ -23,7 +23,7 @@ const common = {
   bodyLimit: queryBodyBytes,
   hasTimeout: true,
   readsStandbys: true,
-  tellsSize: true,
+  tellsChange: true,
   status: 200,
   fails: [...sqlFailures, 'invalid_token'],
 } as const satisfies Partial<DataRoute>;
@@ -47,11 +47,11 @@ const runOne: DataRoute = {
     },
   },
   run: (request) => {
-    const { deps, caller, login, reader, accepted } = request;
+    const { deps, caller, login, deadline, accepted } = request;
     const body = request.body as RunQuery;
     const timeoutMs = readTimeout(body.timeout_ms, deps.limits.maxTimeoutMs);
-    reader.deadline.allow(timeoutMs);
-    reader.deadline.statement = body.query;
+    deadline.allow(timeoutMs);
+    deadline.statement = body.query;
     const input = {
       query: body.query,
       params: body.params ?? [],
@@ -62,7 +62,7 @@ const runOne: DataRoute = {
       dryRun: body.dry_run === true,
       maxAffected: body.max_affected ?? null,
     };
-    return runQuery(deps.query, login, input, reader, accepted ? rowsOnly(accepted.format) : undefined);
+    return runQuery(deps.query, login, input, request, accepted ? rowsOnly(accepted.format) : undefined);
   },
 };
 
@@ -79,7 +79,7 @@ const runSeveral: DataRoute = {
     response: { 200: BatchResponse },
   },
   run: (request) => {
-    const { deps, caller, login, reader } = request;
+    const { deps, caller, login, deadline } = request;
     const body = request.body as RunBatch;
     const input = {
       statements: body.statements.map(({ query, params = [], limit = null, expect_affected }) => ({
@@ -92,8 +92,8 @@ const runSeveral: DataRoute = {
       timeoutMs: readTimeout(body.timeout_ms, deps.limits.maxTimeoutMs),
       readOnly: mustBeReadOnly(caller) || body.read_only === true,
     };
-    reader.deadline.statement = () => textOf(body, request.failure);
-    return runBatch(deps.query, login, input, reader);
+    deadline.statement = () => textOf(body, request.failure);
+    return runBatch(deps.query, login, input, request);
   },
 };
 

@@ -67,7 +67,7 @@ const writing = {
   ...reading,
   action: 'projects.write',
   numbers: 'rows',
-  tellsSize: true,
+  tellsChange: true,
   admit: admitBody,
 } as const satisfies Partial<DataRoute>;
 const documented = { tags: ['tables'], params: TableParams };
@@ -91,13 +91,13 @@ const read: DataRoute = {
     },
   },
   run: (request) => {
-    const { deps, accepted, reader } = request;
+    const { deps, accepted, deadline } = request;
     requireRows(request.caller, 'tables:read');
     const call = callOf(request, 'select');
     if (!accepted) return readPage(deps.tables, call);
     // All rows of a table can take long, as an import can.
     const { maxTimeoutMs: timeoutMs } = deps.limits;
-    reader.deadline.allow(timeoutMs);
+    deadline.allow(timeoutMs);
     return readRows(deps.tables, { ...call, access: { ...call.access, timeoutMs } }, accepted.format);
   },
 };
@@ -184,7 +184,7 @@ function isStream(body: unknown): body is SentStream {
 }
 
 async function importStream(request: RunningRequest, { format, pieces }: SentStream): Promise<Buffer> {
-  const { deps, caller, params, rawQuery, reader } = request;
+  const { deps, caller, params, rawQuery, deadline } = request;
   if (rawQuery !== '') {
     throw errors.invalidRequest(
       [{ path: '', problem: 'an import does not accept parameters' }],
@@ -195,10 +195,9 @@ async function importStream(request: RunningRequest, { format, pieces }: SentStr
   const table = await tablesOf(deps.tables, project, tableAccessOf(caller)).get(params.table);
   requireTables(caller, [table]);
   const { maxTimeoutMs: timeoutMs } = deps.limits;
-  const { deadline } = reader;
   const options = { timeoutMs, onBegin: () => deadline.allow(timeoutMs) };
   const body = withoutWaiting(pieces, deadline);
-  const importing = importRows(deps.query, { project, table, format, body, reader }, options);
+  const importing = importRows(deps.query, { project, table, format, body, reader: request }, options);
   const { rowCount } = await importing.catch((error) => {
     throw error instanceof RowhouseError
       ? withoutHidden(error, error, [table], tableAccessOf(caller))
@@ -217,12 +216,11 @@ function withoutWaiting(body: AsyncIterable<Buffer>, deadline: RequestDeadline):
   return { [Symbol.asyncIterator]: () => ({ next }) };
 }
 
-function callOf(
-  { deps, caller, login, params, rawQuery, reader }: RunningRequest,
-  action: Action,
-): TableCall {
-  const project = actingAs(caller, login);
-  return { project, name: params.table, rawQuery, reader, access: accessOf(deps, caller, project, action) };
+function callOf(request: RunningRequest, action: Action): TableCall {
+  const { deps, caller, params, rawQuery } = request;
+  const project = actingAs(caller, request.login);
+  const access = accessOf(deps, caller, project, action);
+  return { project, name: params.table, rawQuery, reader: request, access };
 }
 
 /** A publishable key has no scope for rows: it can do what the acting user can do, or else `anon`. */

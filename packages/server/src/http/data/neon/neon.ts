@@ -39,10 +39,11 @@ export const neonRoute: DataRoute = {
     security: [{ connectionString: [] }],
     response: { 200: NeonResponse },
   },
-  run: async ({ deps, caller, login, reader, body, exchange }) => {
+  run: async (request) => {
+    const { deps, caller, login, body, exchange } = request;
     const { headers } = exchange;
     const asked = { headers, isReadOnly: mustBeReadOnly(caller), mode: readMode(headers) };
-    return answerNeon(deps, login, body as RunNeon, asked, reader);
+    return answerNeon(deps, login, body as RunNeon, asked, request);
   },
 };
 
