@@ -79,7 +79,8 @@ export const ranks = [
     ['http/request'],
     ['http/response'],
     ['http/routes'],
-    ['http/routes/end-users', 'http/routes/neon'],
+    ['http/routes/end-users', 'http/data'],
+    ['http/data/neon'],
     ['http/fast', 'http/console'],
   ],
   // What is started: the service, which puts everything together, and the programs beside it.

@@ -1,27 +1,33 @@
 // The whole HTTP surface. It does not read the environment or listen: main.ts and the tests do that.
 
-import fastifyCors from '@fastify/cors';
 import { apiPrefix, consolePrefix } from '@rowhouse/api';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { errors } from './errors/errors.ts';
 import { type ConsoleOptions, registerConsole } from './http/console/console.ts';
+import { identifyBySession } from './http/console/identify.ts';
 import { securityHeaders } from './http/console/security-headers.ts';
+import { answerOtherOrigins, type CorsOrigins, openCors } from './http/cors.ts';
+import type { DataRoute, Way } from './http/data/data-request.ts';
+import { identifyByKey } from './http/data/identify.ts';
+import { identifyByConnection } from './http/data/neon/connection-string.ts';
+import { neonRoute } from './http/data/neon/neon.ts';
+import { handOverData, openDataPipeline } from './http/data/pipeline.ts';
+import { queryRoutes } from './http/data/query.ts';
+import { tableRoutes } from './http/data/tables.ts';
 import type { Deps } from './http/deps.ts';
 import { openFastConnections } from './http/fast/fast-connections.ts';
-import { openFastPath } from './http/fast/fast-path.ts';
 import { createNodeServer, type TlsOptions } from './http/fast/node-server.ts';
 import { NodeExchange } from './http/http-exchange.ts';
 import { writeAuditEntries } from './http/request/audit-entries.ts';
 import { authorizeByRole } from './http/request/authorize.ts';
-import { countWhileHandled } from './http/request/body-memory.ts';
 import { identify } from './http/request/caller.ts';
 import { openAddressOf } from './http/request/client-address.ts';
 import { acceptIdempotencyKeys } from './http/request/idempotency.ts';
-import { takeJson } from './http/request/json-body.ts';
 import { requireMetricsAccess } from './http/request/metrics-access.ts';
 import { registerDeadlines } from './http/request/request-deadline.ts';
 import { throttleSignIns } from './http/request/sign-in-throttle.ts';
+import { takeJson } from './http/request/take-json.ts';
 import { requestIdOf } from './http/request/trace.ts';
 import { refuseUnknownParameters, validatorCompiler } from './http/request/validation.ts';
 import { errorResponder, respondToBrokenRequest } from './http/response/error-response.ts';
@@ -44,26 +50,23 @@ import { logRoutes } from './http/routes/logs.ts';
 import { mcpRoute } from './http/routes/mcp.ts';
 import { memberRoutes } from './http/routes/members.ts';
 import { moveRoutes } from './http/routes/moves.ts';
-import { neonRoutes } from './http/routes/neon/neon.ts';
 import { registerOpenApi } from './http/routes/openapi.ts';
 import { ownAccountRoutes } from './http/routes/own-account.ts';
 import { personRoutes } from './http/routes/people.ts';
 import { projectRoutes } from './http/routes/projects.ts';
-import { queryRoutes } from './http/routes/query.ts';
 import { restoreRoute } from './http/routes/restore.ts';
 import { savedQueryRoutes } from './http/routes/saved-queries.ts';
 import { schemaRoutes } from './http/routes/schema.ts';
 import { serverRoutes } from './http/routes/servers.ts';
 import { metricsRoute, serviceRoutes } from './http/routes/service.ts';
 import { snapshotRoutes } from './http/routes/snapshots.ts';
-import { tableRoutes } from './http/routes/tables.ts';
 import { uploadRoutes } from './http/routes/uploads.ts';
 import { usageRoutes } from './http/routes/usage.ts';
 import type { Metrics } from './metrics/http-requests.ts';
 import { arrivalMs, keepAliveMs, otherBodyBytes } from './settings/limits/requests.ts';
 
 type Options = {
-  corsOrigins: '*' | readonly string[];
+  corsOrigins: CorsOrigins;
   metrics: Metrics;
   metricsHere: boolean;
   /** Proxies whose X-Forwarded-For is trusted. */
@@ -100,7 +103,8 @@ export async function buildApp(
     metrics.count(finished);
     deps.projectLog.note(finished);
   };
-  const fastPath = openFastPath(deps, onFinished);
+  const cors = openCors(corsOrigins);
+  const data = openDataPipeline(deps, onFinished);
   const app = Fastify({
     bodyLimit: otherBodyBytes,
     // While stopping, requests that have arrived are still answered.
@@ -117,12 +121,12 @@ export async function buildApp(
       };
       const framework = throttleSignIns(handler);
       const server = createNodeServer(options, tls, (request, response) => {
-        if (!fastPath(new NodeExchange(request, response))) framework(request, response);
+        if (!data.answer(new NodeExchange(request, response))) framework(request, response);
       });
       // No data flows on a connection while its statement runs, so that it may be idle for a little longer than that.
       server.setTimeout(Math.max(120_000, deps.limits.maxTimeoutMs + 10_000));
       const event = tls ? 'secureConnection' : 'connection';
-      openFastConnections(server, { event, fastPath, framework, checkMs: timeouts.checkMs });
+      openFastConnections(server, { event, answerData: data.answer, checkMs: timeouts.checkMs });
       return server;
     },
     genReqId: (request) => requestIdOf(request.headers),
@@ -139,14 +143,16 @@ export async function buildApp(
   // Response schemas are documentation only: the value of a domain function is sent unchanged.
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   app.removeAllContentTypeParsers();
-  countWhileHandled(app);
-  takeJson(app, 'application/json');
+  handOverData(app);
+  takeJson(app);
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
     done();
   });
   registerDeadlines(app);
   app.addHook('onResponse', (request, reply, done) => {
+    // Their pipeline has told of them.
+    if (request.routeOptions.config.handOver) return done();
     onFinished({
       requestId: request.id,
       method: request.method,
@@ -162,32 +168,20 @@ export async function buildApp(
     });
     done();
   });
-  if (corsOrigins.length > 0) {
-    const origin = corsOrigins === '*' ? '*' : [...corsOrigins];
-    await app.register(fastifyCors, {
-      origin,
-      methods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
-      exposedHeaders: [
-        'X-Request-Id',
-        'Retry-After',
-        'Idempotency-Replayed',
-        'X-Project-Size',
-        'X-Project-Limit',
-        'Rowhouse-Position',
-      ],
-      maxAge: 600,
-      strictPreflight: false,
-    });
-  }
+  answerOtherOrigins(app, corsOrigins, cors);
   await registerOpenApi(app, deps.version);
   const answerOtherMethods = watchRoutes(app);
+  const byKey: Way = {
+    prefix: apiPrefix,
+    identify: identifyByKey,
+    headOf: ({ headers: { origin } }) => (origin === undefined ? [] : cors(origin)),
+  };
 
   serviceRoutes(app, { ...deps, isAnnounced, isDraining });
   if (metricsHere) metricsRoute(app, metrics, requireMetricsAccess(deps.keyRing));
   app.decorateRequest('caller', null);
   app.decorateRequest('operator', null);
   app.decorateRequest('accessToken', null);
-  app.decorateRequest('login', null);
   app.decorateRequest('failure', null);
   await app.register(
     async (api) => {
@@ -195,14 +189,19 @@ export async function buildApp(
       api.addHook('onRequest', async (request) => {
         Object.assign(request, await identify(request, deps.keyRing));
       });
-      await apiRoutes(api, deps);
+      await apiRoutes(api, deps, (routes) => data.declare(api, byKey, routes));
     },
     { prefix: apiPrefix },
   );
-  if (options.console) await registerConsole(app, deps, options.console, (api) => apiRoutes(api, deps));
+  if (options.console) {
+    const bySession = sessionWay(options.console);
+    await registerConsole(app, deps, options.console, (api) =>
+      apiRoutes(api, deps, (routes) => data.declare(api, bySession, routes)),
+    );
+  }
   await app.register(async (scope) => {
     refuseUnknownParameters(scope);
-    neonRoutes(scope, deps);
+    data.declare(scope, { ...byKey, prefix: '', identify: identifyByConnection }, [neonRoute]);
   });
   await app.register(async (scope) => {
     mcpRoute(scope, deps, { origins: corsOrigins, hosts: options.console?.hosts ?? [] });
@@ -214,6 +213,12 @@ export async function buildApp(
   return app;
 }
 
+/** The page reaches data with its session. Other origins may not read the responses. */
+function sessionWay({ hosts }: ConsoleOptions): Way {
+  const head = Object.entries(securityHeaders).flat();
+  return { prefix: consolePrefix + apiPrefix, identify: identifyBySession(hosts), headOf: () => head };
+}
+
 /** The project that a request was about, if it is known without a look-up. */
 function projectOf(deps: Deps, { caller, params }: FastifyRequest): string | undefined {
   const slug = (params as { slug?: unknown } | undefined)?.slug;
@@ -221,7 +226,11 @@ function projectOf(deps: Deps, { caller, params }: FastifyRequest): string | und
 }
 
 /** The routes of the API. A hook before them identifies the caller. */
-async function apiRoutes(api: FastifyInstance, deps: Deps): Promise<void> {
+async function apiRoutes(
+  api: FastifyInstance,
+  deps: Deps,
+  dataRoutes: (routes: readonly DataRoute[]) => void,
+): Promise<void> {
   authorizeByRole(api, deps.rates);
   writeAuditEntries(api, deps);
   refuseUnknownParameters(api);
@@ -247,9 +256,9 @@ async function apiRoutes(api: FastifyInstance, deps: Deps): Promise<void> {
   serverRoutes(api, deps);
   snapshotRoutes(api, deps);
   keyRoutes(api, deps);
-  queryRoutes(api, deps);
+  dataRoutes(queryRoutes);
   savedQueryRoutes(api, deps);
-  tableRoutes(api, deps);
+  dataRoutes(tableRoutes);
   schemaRoutes(api, deps);
   authRoutes(api, deps);
   userRoutes(api, deps);

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { UserDeps } from './access/end-users/deps.ts';
 import { refreshTokenKey } from './access/end-users/refresh-tokens.ts';
 import { openUserStore } from './access/end-users/store.ts';
+import { openVerifiedTokens } from './access/end-users/verified-tokens.ts';
 import { type DeliveryConfig, openDelivery } from './access/mail/delivery.ts';
 import { openHashing } from './access/passwords/hashing.ts';
 import { openPeopleMail } from './access/people/mail.ts';
@@ -304,6 +305,7 @@ export async function openService(options: Options): Promise<Service> {
     query,
     hashing,
     keyRing,
+    tokens: openVerifiedTokens(keyRing, now),
     delivery,
     now,
     onError,

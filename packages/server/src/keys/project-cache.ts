@@ -7,6 +7,8 @@ import { openInFlight } from '../lib/in-flight.ts';
 
 export type ProjectCache<T> = {
   of(projectId: string): Promise<T>;
+  /** From the cache alone; null if it has none. */
+  recall(projectId: string): NonNullable<T> | null;
   /** `isAffected`: tells for a change that names no project which entries it affects. */
   forget(change: Change, isAffected?: (value: NonNullable<T>) => boolean): void;
   forgetAll(): void;
@@ -36,10 +38,13 @@ export function openProjectCache<T>(
     return found;
   };
 
+  const recall = (projectId: string) => (isFresh() ? (cached.get(projectId) ?? null) : null);
+
   return {
+    recall,
     of: async (projectId) => {
-      const known = isFresh() ? cached.get(projectId) : undefined;
-      if (known) return known;
+      const known = recall(projectId);
+      if (known !== null) return known;
       return shareLookUp(projectId, () => loadAndCache(projectId));
     },
     forget: ({ projectId }, isAffected) => {

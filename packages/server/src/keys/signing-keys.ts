@@ -12,6 +12,7 @@ export type SigningKey = Readonly<{ id: string; secret: string; expiresAt: numbe
 export type SigningKeys = {
   /** Newest first. */
   of(projectId: string): Promise<readonly SigningKey[]>;
+  recall(projectId: string): readonly SigningKey[] | null;
   forget(change: Change): void;
   forgetAll(): void;
 };
@@ -31,6 +32,7 @@ export function openSigningKeys({ control, masterKey, isFresh }: Options): Signi
   );
   return {
     of: cache.of,
+    recall: cache.recall,
     forgetAll: cache.forgetAll,
     forget: (change) =>
       cache.forget(

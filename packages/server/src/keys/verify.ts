@@ -20,12 +20,14 @@ export type KeyRing = {
   verify(key: string): Promise<Caller>;
   /** The same for keys of every kind. */
   verifyAny(key: string): Promise<Caller | OperatorCaller>;
-  /** The caller of a valid key, if it is cached; null otherwise. Synchronous, for the fast path. */
+  /** The caller of a valid key, if it is cached; null otherwise. */
   recall(key: string): Caller | null;
   /** The same for the role and the password of a project's direct connection. */
   verifyRole(role: string, password: string): Promise<ProjectCaller>;
   /** The keys with which a project's tokens may be signed now; the first one signs new tokens. */
   signingKeys(projectId: string): Promise<readonly SigningKey[]>;
+  /** The same, if they are cached; null otherwise. */
+  recallSigningKeys(projectId: string): readonly SigningKey[] | null;
   stop(): Promise<void>;
 };
 
@@ -132,6 +134,7 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
     verifyAny,
     verifyRole: roles.verify,
     signingKeys: signing.of,
+    recallSigningKeys: signing.recall,
     stop: async () => {
       clearInterval(flushing);
       await flush();

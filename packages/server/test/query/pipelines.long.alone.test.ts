@@ -1,5 +1,4 @@
-// Short reads of a project share connections; nobody may notice, whatever another one does. And the short way of a
-// request through HTTP answers as the long one does.
+// Short reads of a project share connections; nobody may notice, whatever another one does.
 import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -18,7 +17,7 @@ beforeAll(async () => {
 
 const path = () => `${api}/projects/${project.slug}/query`;
 type Sent = Pick<Answer, 'status' | 'body'> & { headers: Headers };
-/** Over a real socket: the short way. */
+/** Over a real socket. */
 async function send(body: unknown, headers: Record<string, string> = {}): Promise<Sent> {
   const response = await fetch(`http://127.0.0.1:${port}${path()}`, {
     method: 'POST',
@@ -460,150 +459,5 @@ describe('a read that calls a hidden function', () => {
       const { body } = await run("select coalesce(current_setting('app.hidden', true), '') as hidden");
       expect(body.rows).toEqual([{ hidden: '' }]);
     }
-  });
-});
-
-describe('the fast path of /query', () => {
-  const bodies: [string, unknown][] = [
-    ['a row', { query: 'select 1 as one' }],
-    ['parameters', { query: 'select $1::numeric as n, $2::jsonb as j', params: ['1', { a: [1] }] }],
-    ['exact numbers', '{"query":"select $1::numeric as n","params":[12345678901234567890.5]}'],
-    ['a limit', { query: 'select generate_series(1, 9) as n', limit: 3 }],
-    ['numbers as strings', { query: 'select 1::bigint as n', numbers: 'string' }],
-    ['read only', { query: 'create table no (a int)', read_only: true }],
-    ['dry run', { query: 'create table dry (a int)', dry_run: true }],
-    ['too many affected', { query: 'delete from things', max_affected: 1 }],
-    ['an error of SQL', { query: 'select * from nothing_here' }],
-    ['several statements', { query: 'select 1; select 2' }],
-    ['what is not allowed', { query: 'begin' }],
-    ['no query', {}],
-    ['an unknown field', { query: 'select 1', sure: true }],
-    ['a wrong type', { query: 5 }],
-    ['no object', '[1]'],
-    ['no JSON', '{"query": '],
-    ['half a pair', '{"query": "select \'\\ud800\'"}'],
-    ['a NUL', '{"query": "select \'\\u0000\'"}'],
-    ['a timeout too long', { query: 'select 1', timeout_ms: 99_999_999 }],
-    ['a timeout', { query: 'select pg_sleep(5)', timeout_ms: 100 }],
-  ];
-  it.each(bodies)('answers %s like the framework', async (_what, body) => {
-    const text = typeof body === 'string' ? body : JSON.stringify(body);
-    const long = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
-      key: project.key,
-      raw: text,
-    });
-    const short = await send(text);
-    // Node's HTTP server reads this one.
-    const byNode = await send(text, { connection: 'close' });
-    const same = ({ body: answer }: Pick<Answer, 'body'>) => ({ ...answer, duration_ms: 0, request_id: '' });
-    expect([short.status, same(short)]).toEqual([long.status, same(long)]);
-    expect([byNode.status, same(byNode)]).toEqual([long.status, same(long)]);
-    expect(byNode.headers.get('content-type')).toBe(long.headers['content-type']);
-    expect(short.headers.get('content-type')).toBe(long.headers['content-type']);
-    expect(short.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
-    expect(short.headers.get('content-length')).toBeTruthy();
-  });
-
-  it.each([
-    'things?limit=3',
-    'things?limit=3&page=2&order=name.desc',
-    'things?id=in.(1,2,3)&select=name',
-    'things?limit=0',
-    'things?nothing=eq.1',
-    'things?limit=1&count=exact',
-    'thinks',
-    'things?cursor=x',
-    'pg_catalog.pg_class?limit=1&select=relname',
-    'public.things?limit=1',
-  ])('answers a page like the framework: %s', async (rest) => {
-    const long = await rowhouse.call('GET', `/projects/${project.slug}/tables/${rest}`, { key: project.key });
-    const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${project.slug}/tables/${rest}`, {
-      headers: { 'x-api-key': project.key },
-    });
-    const short = { status: response.status, body: (await response.json()) as Answer['body'] };
-    const same = ({ body: answer }: Pick<Answer, 'body'>) => ({ ...answer, request_id: '' });
-    expect([short.status, same(short)]).toEqual([long.status, same(long)]);
-    expect(response.headers.get('content-type')).toBe(long.headers['content-type']);
-  });
-
-  it.each(['application/json', 'text/csv', 'nonsense'])(
-    'answers a page with the content type %s like the framework',
-    async (type) => {
-      const headers = { 'content-type': type };
-      const path = `/projects/${project.slug}/tables/things?limit=3`;
-      const long = await rowhouse.call('GET', path, { key: project.key, headers });
-      const response = await fetch(`http://127.0.0.1:${port}${api}${path}`, {
-        headers: { ...headers, 'x-api-key': project.key },
-      });
-      expect([response.status, await response.json()]).toEqual([long.status, long.body]);
-      expect(long.status).toBe(200);
-    },
-  );
-
-  it("keeps the caller's request id and refuses what the framework refuses", async () => {
-    const { headers } = await send({ query: 'select 1' }, { 'x-request-id': 'mine-1' });
-    expect(headers.get('x-request-id')).toBe('mine-1');
-    expect((await send({ query: 'select 1' }, { 'content-type': 'text/plain' })).status).toBe(415);
-    expect((await send({ query: 'select 1' }, { 'x-api-key': `${project.key}x` })).status).toBe(401);
-    expect((await send({ query: 'select 1' }, { authorization: 'Bearer rh_proj_other' })).status).toBe(400);
-    const answered = await send({ query: 'select 1' }, { origin: 'https://app.example.com' });
-    expect(answered.headers.get('access-control-allow-origin')).toBe('*');
-  });
-
-  it('is counted and logged like the framework', async () => {
-    await send({ query: 'select nonsense' });
-    const { body } = await rowhouse.call('GET', '/metrics');
-    expect(body).toMatch(
-      /rowhouse_http_request_seconds_count\{method="POST",route="[^"]*\/query",status="400"\}/,
-    );
-  });
-
-  it('accepts the account key in a project that is not deleted', async () => {
-    const { slug } = await rowhouse.project('Looked up');
-    const ask = async (named: string) => {
-      const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${named}/query`, {
-        method: 'POST',
-        headers: { 'x-api-key': rowhouse.accountKey, 'content-type': 'application/json' },
-        body: '{"query":"select current_database() as name"}',
-      });
-      const { rows, error } = (await response.json()) as Answer['body'];
-      return [response.status, error?.code ?? rows];
-    };
-    const { logins, keyRing } = rowhouse.service.deps;
-    const caller = await keyRing.verify(rowhouse.accountKey);
-    const first = await ask(slug);
-    await until('it is remembered', async () => {
-      expect(await ask(slug)).toEqual(first);
-      return logins.recall(caller, slug) !== null;
-    });
-    expect(first[0]).toBe(200);
-    // The long way would ask.
-    const { of } = logins;
-    logins.of = () => Promise.reject(new Error('asked'));
-    const short = await ask(slug);
-    logins.of = of;
-    expect(short).toEqual(first);
-    expect(await ask('no-such-project')).toEqual([404, 'project_not_found']);
-    expect((await rowhouse.call('DELETE', `/projects/${slug}`)).status).toBe(200);
-    expect(await ask(slug)).toEqual([404, 'project_not_found']);
-    expect((await rowhouse.call('POST', `/projects/${slug}/restore`)).status).toBe(200);
-    await until('it is there again', async () => (await ask(slug))[0] === 200);
-    expect(await ask(slug)).toEqual(first);
-  });
-
-  it('refuses a revoked key at once', async () => {
-    const { body } = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
-      body: { name: 'short', scopes: ['query'] },
-    });
-    const headers = { 'x-api-key': body.api_key as string };
-    for (let n = 0; n < 3; n++) expect((await send({ query: 'select 1' }, headers)).status).toBe(200);
-    const listed = await rowhouse.call('GET', `/projects/${project.slug}/keys`);
-    const { id } = listed.body.keys.find((key: { name: string }) => key.name === 'short');
-    await rowhouse.call('DELETE', `/projects/${project.slug}/keys/${id}`);
-    await until(
-      'it is refused',
-      async () => (await send({ query: 'select 1' }, headers)).status === 401,
-      2_000,
-    );
   });
 });

@@ -1,7 +1,7 @@
 // Rows that come and go over HTTP. What the statements do in depth is in table-write.test.ts and table-import.test.ts.
 import { type AddressInfo, connect } from 'node:net';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type Answer, api, until, useTestService } from '../support/helpers.ts';
+import { api, until, useTestService } from '../support/helpers.ts';
 
 const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 6 } });
 let mine: { slug: string; id: string; key: string };
@@ -303,38 +303,6 @@ describe('imports by the table endpoint', () => {
     socket.destroy();
     await until('it is given up', async () => busy() === 0);
     expect(await rowsOf('items')).toEqual([]);
-  });
-});
-
-describe('the fast path of table inserts', () => {
-  it.each([
-    ['items', '{"name":"short"}'],
-    ['items?select=name', '[{"name":"s1"},{"name":"s2","price":1}]'],
-    ['items?returning=minimal', '{"name":"short"}'],
-    ['items', '{"nam":"short"}'],
-    ['items', '{"name":'],
-    ['items?on_conflict=name&resolution=ignore', '{"name":"there"}'],
-    ['nowhere', '{"name":"x"}'],
-    ['items', '{"name":"x","price":"abc"}'],
-  ])('answers like the framework: %s %s', async (rest, body) => {
-    const prepare = async () => {
-      await run('truncate items restart identity cascade');
-      await run("insert into items (name) values ('there')");
-    };
-    await prepare();
-    const long = await send('POST', rest, body);
-    await prepare();
-    const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${mine.slug}/tables/${rest}`, {
-      method: 'POST',
-      headers: { 'x-api-key': mine.key, 'content-type': 'application/json' },
-      body,
-    });
-    const short = { status: response.status, body: (await response.json()) as Answer['body'] };
-    const same = ({ status, body: answer }: Pick<Answer, 'status' | 'body'>) => [
-      status,
-      { ...answer, request_id: '' },
-    ];
-    expect(same(short)).toEqual(same(long));
   });
 });
 

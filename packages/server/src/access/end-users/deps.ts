@@ -5,6 +5,7 @@ import type { QueryDeps } from '../../query/run.ts';
 import type { Delivery } from '../mail/delivery.ts';
 import type { Hashing } from '../passwords/hashing.ts';
 import type { UserStore } from './store.ts';
+import type { VerifiedTokens } from './verified-tokens.ts';
 
 export type UserDeps = Readonly<{
   control: Control;
@@ -12,6 +13,7 @@ export type UserDeps = Readonly<{
   store: UserStore;
   hashing: Hashing;
   keyRing: KeyRing;
+  tokens: VerifiedTokens;
   delivery: Delivery;
   refreshKey: Buffer;
   now: () => number;

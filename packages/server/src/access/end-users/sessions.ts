@@ -6,7 +6,7 @@ import type { Session, SignOut, User } from '@rowhouse/api';
 import { errors } from '../../errors/errors.ts';
 import type { KeyRing } from '../../keys/verify.ts';
 import { repeatedRefreshSeconds, sessionsPerUser, userSessionDays } from '../../settings/limits/end-users.ts';
-import { type Claims, issuerOf, readToken, signToken, tokenLifetimeS } from './access-tokens.ts';
+import { type Claims, issuerOf, signToken, tokenLifetimeS } from './access-tokens.ts';
 import type { AuthContext } from './auth-context.ts';
 import type { UserDeps } from './deps.ts';
 import { hashRefreshToken, makeRefreshToken, readRefreshToken } from './refresh-tokens.ts';
@@ -63,19 +63,6 @@ async function currentKey(keyRing: KeyRing, projectId: string) {
   const present = keys.find(({ expiresAt }) => expiresAt === null);
   if (!present) throw new Error('The project has no key to sign with.');
   return present;
-}
-
-/** Verifies the token only. Its user must check in the statement it runs that the session is still live. */
-export async function readClaims(
-  { keyRing, now }: Pick<UserDeps, 'keyRing' | 'now'>,
-  { projectId, slug }: Pick<AuthContext, 'projectId' | 'slug'>,
-  token: string,
-): Promise<Claims> {
-  const keys = await keyRing.signingKeys(projectId);
-  const at = now();
-  const secretOf = (kid: string) =>
-    keys.find(({ id, expiresAt }) => id === kid && (expiresAt === null || expiresAt > at))?.secret ?? null;
-  return readToken(token, { issuer: issuerOf(slug), now: at, secretOf });
 }
 
 /** For a `with` clause: the user of a live session; `session` and `user` are parameters. */

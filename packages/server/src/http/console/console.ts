@@ -12,6 +12,7 @@ import {
   identifySession,
   requireConfirmation,
   requireUsable,
+  sessionOf,
 } from './identify.ts';
 import { consolePages, homeRoute } from './pages.ts';
 import { passkeyRoutes } from './passkeys.ts';
@@ -55,7 +56,7 @@ export async function registerConsole(
       acceptOnlyConsole(scope, hosts);
       scope.addHook('onRequest', async (request) => {
         await identifySession(request, deps);
-        requireUsable(request);
+        requireUsable(sessionOf(request));
       });
       scope.addHook('preHandler', requireConfirmation(deps));
       await registerApi(scope);

@@ -26,7 +26,7 @@ export function clearCookie(request: FastifyRequest, reached: Reached): string {
 }
 
 /** All values: another server on this host can add a cookie with the same name. Over HTTPS, only the protected name counts. */
-export function readCookies({ headers }: FastifyRequest, reached: Reached): string[] {
+export function readCookies({ headers }: Pick<FastifyRequest, 'headers'>, reached: Reached): string[] {
   const names = [nameOf(true, reached), ...(reached.isLoopback ? [nameOf(false, reached)] : [])];
   return (headers.cookie ?? '').split(';').flatMap((pair) => {
     const at = pair.indexOf('=');

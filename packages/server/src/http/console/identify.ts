@@ -1,12 +1,14 @@
 // Identifies the caller of a console request by its session. API keys do not count under /console, and sessions not
 // anywhere else.
+import type { IncomingHttpHeaders } from 'node:http';
 import { consoleTokenHeader } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type ConsoleSession, findSession } from '../../access/people/sessions.ts';
 import { errors } from '../../errors/errors.ts';
 import { looksLikeKey } from '../../keys/form.ts';
+import type { Step } from '../data/data-request.ts';
 import type { Deps } from '../deps.ts';
-import { readBearer } from '../request/caller.ts';
+import { type AcceptsToken, readBearer } from '../request/caller.ts';
 import { readCookies } from './cookies.ts';
 import { checkFetch, checkHost, type Reached } from './request-checks.ts';
 import { securityHeaders } from './security-headers.ts';
@@ -15,10 +17,6 @@ declare module 'fastify' {
   interface FastifyRequest {
     reached: Reached | null;
     consoleSession: ConsoleSession | null;
-  }
-  interface FastifyContextConfig {
-    /** false: other origins may not read the response, whatever ROWHOUSE_CORS_ORIGINS says. */
-    cors?: false;
   }
 }
 
@@ -58,26 +56,54 @@ export async function identifySession(
   { isUse = true } = {},
 ): Promise<void> {
   const { headers, routeOptions } = request;
+  const accessToken = readToken(headers, routeOptions.config.acceptsToken);
+  request.consoleSession = await findSessionOf(deps, headers, reachedBy(request), isUse);
+  request.caller = request.consoleSession.caller;
+  request.accessToken = accessToken;
+}
+
+/** The same for requests for data, which come from the page and from nowhere else. */
+export function identifyBySession(hosts: readonly string[]): Step {
+  return (request) => {
+    const { deps, route, exchange } = request;
+    const { headers } = exchange;
+    const reached = checkHost(headers.host, hosts);
+    checkFetch(exchange, reached);
+    request.accessToken = readToken(headers, route.acceptsToken);
+    return findSessionOf(deps, headers, reached, true).then((session) => {
+      request.caller = session.caller;
+      requireUsable(session);
+    });
+  };
+}
+
+function readToken(headers: IncomingHttpHeaders, acceptsToken: AcceptsToken): string | null {
   if (headers['x-api-key'] !== undefined)
     throw errors.invalidRequest([{ path: 'X-API-Key', problem: 'does not count under /console' }]);
   const accessToken = readBearer(headers.authorization);
-  if (accessToken !== null && (looksLikeKey(accessToken) || !routeOptions.config.acceptsToken)) {
+  if (accessToken !== null && (looksLikeKey(accessToken) || !acceptsToken)) {
     throw errors.invalidRequest([
       { path: 'Authorization', problem: "must be a user's access token, on an endpoint that accepts one" },
     ]);
   }
+  return accessToken;
+}
+
+async function findSessionOf(
+  deps: Deps,
+  headers: IncomingHttpHeaders,
+  reached: Reached,
+  isUse: boolean,
+): Promise<ConsoleSession> {
   const token = headers[consoleTokenHeader];
   if (typeof token !== 'string') throw errors.sessionRequired();
-  const session = await findSession(deps, token, readCookies(request, reachedBy(request)), isUse);
+  const session = await findSession(deps, token, readCookies({ headers }, reached), isUse);
   if (!session) throw errors.sessionRequired();
-  request.consoleSession = session;
-  request.caller = session.caller;
-  request.accessToken = accessToken;
+  return session;
 }
 
 /** For the routes of the API: the own profile can be used without. */
-export function requireUsable(request: FastifyRequest): void {
-  const { suspendedBecause, lacksSecondFactor } = sessionOf(request);
+export function requireUsable({ suspendedBecause, lacksSecondFactor }: ConsoleSession): void {
   if (suspendedBecause !== null) throw errors.accountSuspended(suspendedBecause);
   if (lacksSecondFactor) throw errors.secondFactorRequired();
 }

@@ -1,8 +1,10 @@
 // Which requests count as those of the console's page. None of the checks relies on the session: they hold for signing in too.
-import type { FastifyRequest } from 'fastify';
+import type { IncomingHttpHeaders } from 'node:http';
 import { errors } from '../../errors/errors.ts';
 import { isLoopback } from '../../lib/networks.ts';
 import { readHost } from '../request/host.ts';
+
+type Received = Readonly<{ method: string; headers: IncomingHttpHeaders }>;
 
 /** The host by which the browser reached the service. */
 export type Reached = Readonly<{ host: string; isLoopback: boolean; port: string | null }>;
@@ -19,18 +21,12 @@ export function checkHost(header: string | undefined, allowed: readonly string[]
   return { host, isLoopback: isHere, port };
 }
 
-const single = ['host', 'origin', 'sec-fetch-site', 'sec-fetch-mode', 'sec-fetch-dest', 'content-type'];
-
 /**
  * Only a script of the console's own origin can send such a request. Browsers set these headers and let no page change
  * them. They send Sec-Fetch-… only to HTTPS and to loopback, so that over plain HTTP from other machines nothing works,
- * not even with a wrong configuration.
+ * not even with a wrong configuration. None of them comes twice (http/fast/request-form.ts).
  */
-export function checkFetch({ method, headers, raw }: FastifyRequest, reached: Reached): void {
-  for (const name of single) {
-    if (raw.headersDistinct[name] && raw.headersDistinct[name].length > 1)
-      throw errors.notFromConsole(`it repeats the header ${name}`);
-  }
+export function checkFetch({ method, headers }: Received, reached: Reached): void {
   const { origin } = headers;
   if (origin !== undefined && !isOwn(origin, reached)) {
     throw isPlain(origin, reached)
@@ -47,7 +43,7 @@ export function checkFetch({ method, headers, raw }: FastifyRequest, reached: Re
 }
 
 /** Whether the browser uses HTTPS. It says so itself; a client that lies gets a cookie that it would not have to send. */
-export function isHttps({ headers }: FastifyRequest): boolean {
+export function isHttps({ headers }: Pick<Received, 'headers'>): boolean {
   return headers.origin?.startsWith('https://') ?? false;
 }
 

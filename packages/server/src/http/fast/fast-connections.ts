@@ -1,21 +1,22 @@
-// Answers requests in the ordinary form (request-head.ts) on their connection. Node's HTTP parser and its objects for a
-// request and a response cost more than everything else that a small request needs. From the first bytes that are not
+// Answers requests for data in the ordinary form (request-head.ts) on their connection. Node's HTTP parser and its objects
+// for a request and a response cost more than everything else that a small request needs. From the first bytes that are not
 // exactly one such request, the connection belongs to Node's server.
-import { IncomingMessage, type RequestListener, type Server, ServerResponse, STATUS_CODES } from 'node:http';
+import { type Server, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import type { HttpExchange } from '../http-exchange.ts';
-import { type FastPath, maxBodyBytes } from './fast-path.ts';
+import type { AnswerData } from '../data/pipeline.ts';
+import { type Head, type HttpExchange, unsentBytes } from '../http-exchange.ts';
 import { type RequestHead, readRequestHead } from './request-head.ts';
 
 type Options = {
   /** The event of a connection that is ready for HTTP. */
   event: 'connection' | 'secureConnection';
-  fastPath: FastPath;
-  framework: RequestListener;
+  answerData: AnswerData;
   /** How often connections are checked for what is overdue. */
   checkMs: number;
 };
 
+/** Larger bodies are read by Node. */
+const maxBodyBytes = 64 * 1024;
 /** A connection that has not sent a whole request after this time is left to Node, which enforces the time limits. */
 const wholeRequestMs = 1_000;
 /** Connections stay open longer than Keep-Alive announces, so that a request sent just in time is not lost. */
@@ -23,15 +24,13 @@ const keepAliveMarginMs = 1_000;
 /** Up to this size, a response is copied behind its headers. From 12 KB on, two buffers in one write are faster. */
 const oneWriteBytes = 4 * 1024;
 
-export function openFastConnections(server: Server, { event, fastPath, framework, checkMs }: Options): void {
+export function openFastConnections(server: Server, { event, answerData, checkMs }: Options): void {
   const [leaveToNode] = server.listeners(event) as ((socket: Socket) => void)[];
   if (!leaveToNode) throw new Error(`The server does not listen for ${event}.`);
   const connections = new Set<FastConnection>();
   const owner: Owner = {
     server,
-    answer: (exchange) => {
-      if (!fastPath(exchange)) framework(exchange.request, exchange.response);
-    },
+    answerData,
     leaveToNode: leaveToNode.bind(server),
     forget: (connection) => connections.delete(connection),
   };
@@ -62,7 +61,7 @@ export function openFastConnections(server: Server, { event, fastPath, framework
 /** What all connections of a server share. */
 type Owner = {
   readonly server: Server;
-  answer(exchange: FastExchange): void;
+  readonly answerData: AnswerData;
   leaveToNode(socket: Socket): void;
   forget(connection: FastConnection): void;
 };
@@ -112,8 +111,11 @@ class FastConnection {
     if (!head || head.bodyBytes > maxBodyBytes) return this.leave(bytes);
     const missing = head.headBytes + head.bodyBytes - bytes.length;
     if (missing === 0) {
-      this.current = new FastExchange(this, head, bytes.subarray(head.headBytes));
-      this.owner.answer(this.current);
+      const exchange = new FastExchange(this, head, bytes.subarray(head.headBytes));
+      this.current = exchange;
+      if (this.owner.answerData(exchange)) return;
+      this.current = null;
+      this.leave(bytes);
     } else if (missing > 0 && !held) {
       // Many clients send the body by itself.
       this.held = bytes;
@@ -125,6 +127,7 @@ class FastConnection {
   finish(exchange: FastExchange): void {
     if (!this.isCurrent(exchange)) return;
     this.current = null;
+    exchange.conclude();
     if (!this.server.listening) {
       this.socket.destroySoon();
       return;
@@ -163,7 +166,10 @@ class FastConnection {
     if (bytes) socket.unshift(bytes);
   }
 
-  private readonly forget = (): void => this.owner.forget(this);
+  private readonly forget = (): void => {
+    this.owner.forget(this);
+    this.current?.conclude();
+  };
 
   private readonly hangUp = (): void => {
     const { server, socket } = this;
@@ -174,12 +180,12 @@ class FastConnection {
 }
 
 class FastExchange implements HttpExchange {
+  readonly body: Buffer;
   private readonly connection: FastConnection;
   private readonly head: RequestHead;
-  private readonly body: Buffer;
-  private madeRequest: IncomingMessage | null = null;
-  private madeResponse: ServerResponse | null = null;
-  private isSent = false;
+  private state: 'unsent' | 'streaming' | 'sent' = 'unsent';
+  private isChunked = false;
+  private readonly overs: (() => void)[] = [];
 
   constructor(connection: FastConnection, head: RequestHead, body: Buffer) {
     this.connection = connection;
@@ -207,95 +213,97 @@ class FastExchange implements HttpExchange {
     return this.socket.destroyed;
   }
 
-  readBody(use: (body: Buffer) => void): void {
-    use(this.body);
-  }
-
-  send(status: number, head: string[], body: Buffer): void {
+  send(status: number, head: Head, body: Buffer): void {
     const { connection, socket } = this;
-    if (this.isSent || !connection.isCurrent(this)) return;
-    this.isSent = true;
-    let text = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
-    for (let at = 0; at < head.length; at += 2) text += `${head[at]}: ${head[at + 1]}\r\n`;
-    text += `Date: ${httpDate()}\r\n${connection.headEnd}`;
-    let hasRoom: boolean;
-    if (body.length <= oneWriteBytes) hasRoom = socket.write(text + body.toString('latin1'), 'latin1');
+    if (this.state !== 'unsent' || !connection.isCurrent(this)) return;
+    const text = this.headText(status, head);
+    if (body.length <= oneWriteBytes) socket.write(text + body.toString('latin1'), 'latin1');
     else {
       socket.cork();
       socket.write(text, 'latin1');
-      hasRoom = socket.write(body);
+      socket.write(body);
       socket.uncork();
     }
-    if (hasRoom) return connection.finish(this);
-    // A caller who does not read gets no further responses, and loses the connection.
-    this.limitIdleTime();
-    socket.once('drain', () => this.finish());
+    this.complete();
   }
 
-  /** For the framework. */
-  get request(): IncomingMessage {
-    if (this.madeRequest) return this.madeRequest;
-    const { socket, head, body } = this;
-    const request = new IncomingMessage(socket);
-    Object.assign(request, {
-      method: head.method,
-      url: head.url,
-      headers: head.headers,
-      complete: true,
-      httpVersion: '1.1',
-      httpVersionMajor: 1,
-      httpVersionMinor: 1,
-      rawHeaders: Object.entries(head.headers).flat(),
-    });
-    if (body.length > 0) request.push(body);
-    request.push(null);
-    this.madeRequest = request;
-    return request;
+  begin(status: number, head: Head): void {
+    const { connection, socket } = this;
+    if (this.state !== 'unsent' || !connection.isCurrent(this)) return;
+    this.state = 'streaming';
+    this.isChunked = !head.includes('content-length');
+    // While no data flows, the connection may be idle for as long as one of Node's.
+    socket.setTimeout(connection.server.timeout, destroySocket);
+    // The first piece leaves together with the head.
+    socket.cork();
+    process.nextTick(() => socket.uncork());
+    socket.write(this.headText(status, this.isChunked ? [...head, 'transfer-encoding', 'chunked'] : head));
   }
 
-  get response(): ServerResponse {
-    if (this.madeResponse) return this.madeResponse;
-    const { connection, socket, request } = this;
-    const response = new ServerResponse(request);
-    this.madeResponse = response;
+  write(bytes: Buffer, onSent?: (error?: Error | null) => void): boolean {
+    const { socket, isChunked } = this;
     // A response that comes too late is written nowhere: the connection may have another request by now.
-    if (this.isSent || !connection.isCurrent(this)) return Object.assign(response, { destroyed: true });
-    this.isSent = true;
-    const { listening, keepAliveTimeout } = connection.server;
-    // Internals of Node, here and below, set and read as its server does. The test compares the result.
-    Object.assign(response, { shouldKeepAlive: listening, _keepAliveTimeout: keepAliveTimeout });
-    response.assignSocket(socket);
-    this.limitIdleTime();
-    const drained = () => {
-      if (!response.writableEnded) response.emit('drain');
-    };
-    socket.on('drain', drained);
-    response.once('close', () => {
-      socket.off('drain', drained);
-      if (!response.writableFinished) request.destroy();
-    });
-    response.once('finish', () => {
-      response.detachSocket(socket);
-      process.nextTick(() => {
-        Object.assign(response, { destroyed: true, _closed: true });
-        response.emit('close');
-      });
-      // A header said that the connection closes.
-      if ((response as { _last?: boolean })._last) socket.destroySoon();
-      else this.finish();
-    });
-    return response;
+    if (this.state !== 'streaming' || bytes.length === 0) {
+      onSent?.();
+      return true;
+    }
+    if (isChunked) {
+      socket.cork();
+      socket.write(`${bytes.length.toString(16)}\r\n`, 'latin1');
+      socket.write(bytes, onSent);
+      socket.write('\r\n', 'latin1');
+      socket.uncork();
+    } else socket.write(bytes, onSent);
+    return socket.writableLength < unsentBytes;
   }
 
-  private finish(): void {
-    this.socket.setTimeout(0);
-    this.socket.off('timeout', destroySocket);
-    this.connection.finish(this);
+  drained(carryOn: () => void): void {
+    this.socket.once('drain', carryOn);
   }
 
-  /** While no data flows, the connection may be idle for as long as one of Node's. */
-  private limitIdleTime(): void {
-    this.socket.setTimeout(this.connection.server.timeout, destroySocket);
+  end(): void {
+    if (this.state !== 'streaming') return;
+    if (this.isChunked) this.socket.write('0\r\n\r\n', 'latin1');
+    this.complete();
+  }
+
+  breakOff(): void {
+    if (this.connection.isCurrent(this)) this.socket.destroy();
+  }
+
+  onEnd(over: () => void): void {
+    if (this.isGone) over();
+    else this.overs.push(over);
+  }
+
+  /** The response was sent, or the connection closed. */
+  conclude(): void {
+    for (const over of this.overs.splice(0)) over();
+  }
+
+  private headText(status: number, head: Head): string {
+    let text = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
+    for (let at = 0; at < head.length; at += 2) text += `${head[at]}: ${head[at + 1]}\r\n`;
+    return `${text}Date: ${httpDate()}\r\n${this.connection.headEnd}`;
+  }
+
+  private complete(): void {
+    const { connection, socket } = this;
+    const isTimed = this.state === 'streaming';
+    this.state = 'sent';
+    // A caller who does not read gets no further responses, and loses the connection.
+    if (socket.writableNeedDrain) {
+      if (!isTimed) socket.setTimeout(connection.server.timeout, destroySocket);
+      socket.once('drain', () => this.leaveIdle());
+    } else if (isTimed) this.leaveIdle();
+    else connection.finish(this);
+  }
+
+  private leaveIdle(): void {
+    const { connection, socket } = this;
+    socket.setTimeout(0);
+    socket.off('timeout', destroySocket);
+    connection.finish(this);
   }
 }
 

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../../errors/errors.ts';
 import type { AccountRates } from '../../keys/account-rates.ts';
-import type { AccountCaller, OperatorCaller } from '../../keys/caller.ts';
+import type { AccountCaller, Caller, OperatorCaller } from '../../keys/caller.ts';
 import { type Action, isAllowed } from '../../keys/roles.ts';
 
 declare module 'fastify' {
@@ -24,7 +24,9 @@ export function authorizeByRole(api: FastifyInstance, rates: AccountRates): void
   });
 }
 
-export function requireAction({ caller, operator }: FastifyRequest, action: Action): void {
+type Who = { caller: Caller | null; operator: OperatorCaller | null };
+
+export function requireAction({ caller, operator }: Who, action: Action): void {
   if (operator) {
     if (!isAllowed('operator', action)) throw errors.operatorForbidden();
   } else if (caller?.kind === 'account') {

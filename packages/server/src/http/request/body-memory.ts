@@ -1,13 +1,11 @@
 // Request bodies that are read into memory. Their memory is counted per account and for the process, so that a body
 // that exceeds the budget is refused while it arrives, and not when memory has run out.
 
-import type { ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import { finished, type Readable } from 'node:stream';
-import type { FastifyInstance, FastifyRequest, preParsingHookHandler } from 'fastify';
 import { errors } from '../../errors/errors.ts';
 import { MemoryBudget } from '../../lib/memory-budget.ts';
 import { bodyMemoryBytes } from '../../settings/limits/requests.ts';
-import { onResponseEnd } from '../response-end.ts';
 
 const bodyMemory = new MemoryBudget({ perHolder: bodyMemoryBytes.perAccount, total: bodyMemoryBytes.inAll });
 /** How often a body's bytes are in memory: as they came, as text, and on their way to PostgreSQL. */
@@ -17,44 +15,18 @@ const valueBytes = 50;
 /** Smaller bodies are not counted. */
 const uncounted = 64 * 1024;
 
-/** Only the response shows when a request is over, and content type parsers do not get it. */
-const responses = new WeakMap<FastifyRequest, ServerResponse>();
-
-export const noteResponse: preParsingHookHandler = (request, reply, payload, done) => {
-  responses.set(request, reply.raw);
-  done(null, payload);
-};
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** Not in a WeakMap: V8 would keep the request, with its body, until a full garbage collection. null: it is not counted. */
-    bodyMemory: BodyMemory | null;
-  }
-}
-
-/** A caller who hangs up does not end the handler, which may still wait for its turn: until it ends, the body counts. */
-export function countWhileHandled(app: FastifyInstance): void {
-  app.decorateRequest('bodyMemory', null);
-  app.addHook('onRoute', (route) => {
-    const { handler } = route;
-    route.handler = function (request, reply) {
-      const handle = () => handler.call(this, request, reply);
-      return request.bodyMemory?.countDuring(handle) ?? handle();
-    };
-  });
-}
-
 /** The memory of one request. It is held until the response is sent, because the parsed body lives as long. */
 export class BodyMemory {
   private counted = 0;
   private isOver = false;
   private isHandled = false;
-  private readonly request: FastifyRequest;
   private readonly owner: string;
+  private readonly onEnd: (over: () => void) => void;
 
-  constructor(request: FastifyRequest) {
-    this.request = request;
-    this.owner = ownerOf(request);
+  /** `owner`: the account, so that what its projects send together leaves room for others. `onEnd` calls back at the end of the response. */
+  constructor(owner: string, onEnd: (over: () => void) => void) {
+    this.owner = owner;
+    this.onEnd = onEnd;
   }
 
   addBytes(bytes: number): void {
@@ -65,11 +37,12 @@ export class BodyMemory {
     this.add(count * valueBytes);
   }
 
-  async countDuring(handle: () => unknown): Promise<unknown> {
+  /** A caller who hangs up does not end the work, which may still wait for its turn: until it ends, the body counts. */
+  async countDuring<T>(work: () => T): Promise<Awaited<T>> {
     if (this.isOver) throw errors.requestTimeout();
     this.isHandled = true;
     try {
-      return await handle();
+      return await work();
     } finally {
       this.isHandled = false;
       if (this.isOver) this.release();
@@ -81,15 +54,10 @@ export class BodyMemory {
     if (this.isOver) throw errors.requestTimeout();
     if (!bodyMemory.take(this.owner, bytes))
       throw errors.overloaded('The memory for large request bodies is used up.', 1);
-    if (this.counted === 0) this.releaseAtEnd();
+    const isFirst = this.counted === 0;
     this.counted += bytes;
-  }
-
-  private releaseAtEnd(): void {
-    const response = responses.get(this.request);
-    if (!response) return;
-    this.request.bodyMemory = this;
-    onResponseEnd(response, () => {
+    if (!isFirst) return;
+    this.onEnd(() => {
       this.isOver = true;
       if (!this.isHandled) this.release();
     });
@@ -101,12 +69,12 @@ export class BodyMemory {
   }
 }
 
-export function readBody(request: FastifyRequest, payload: Readable, memory: BodyMemory): Promise<Buffer> {
-  const { headers, routeOptions } = request;
-  const { bodyLimit } = routeOptions;
+type Given = { headers: IncomingHttpHeaders; maxBytes: number; memory: BodyMemory };
+
+export function readBody(payload: Readable, { headers, maxBytes, memory }: Given): Promise<Buffer> {
   const declared = headers['content-length'] === undefined ? null : Number(headers['content-length']);
-  if (declared !== null && declared > bodyLimit)
-    return passOver(payload).then(() => Promise.reject(errors.payloadTooLarge(bodyLimit)));
+  if (declared !== null && declared > maxBytes)
+    return passOver(payload).then(() => Promise.reject(errors.payloadTooLarge(maxBytes)));
   return new Promise((resolve, reject) => {
     const pieces: Buffer[] = [];
     let size = 0;
@@ -115,7 +83,7 @@ export function readBody(request: FastifyRequest, payload: Readable, memory: Bod
       pieces.push(piece);
       size += piece.length;
       try {
-        if (size > bodyLimit) throw errors.payloadTooLarge(bodyLimit);
+        if (size > maxBytes) throw errors.payloadTooLarge(maxBytes);
         if (size > uncounted) {
           memory.addBytes(size - counted);
           counted = size;
@@ -161,8 +129,3 @@ function passOver(payload: Readable): Promise<void> {
   });
 }
 const passOverMs = 3_000;
-
-/** The account, so that what its projects send together leaves room for others. */
-function ownerOf({ caller, login }: FastifyRequest): string {
-  return caller?.accountId ?? login?.accountId ?? login?.id ?? '';
-}

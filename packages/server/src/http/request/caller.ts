@@ -1,4 +1,5 @@
 // Identifies the caller: reads the API key and the user's access token from the headers of a request.
+import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { isActingToken } from '../../access/end-users/acting-tokens.ts';
 import { errors } from '../../errors/errors.ts';
@@ -15,8 +16,7 @@ declare module 'fastify' {
     accessToken: string | null;
   }
   interface FastifyContextConfig {
-    /** The route accepts a user's access token together with the API key. `acting`: only one for acting as a user. */
-    acceptsToken?: boolean | 'acting';
+    acceptsToken?: AcceptsToken;
     /** The route requires one. */
     needsToken?: boolean;
     /** The response contains a key or a password for data that exists already. The console requires a confirmation first. */
@@ -25,10 +25,10 @@ declare module 'fastify' {
 }
 
 export async function identify(
-  request: FastifyRequest,
+  { headers, routeOptions }: FastifyRequest,
   keyRing: KeyRing,
 ): Promise<{ caller: Caller | null; operator: OperatorCaller | null; accessToken: string | null }> {
-  const { key, accessToken } = readKeyAndToken(request);
+  const { key, accessToken } = readKeyAndToken(headers, routeOptions.config.acceptsToken);
   const found = await keyRing.verifyAny(key);
   if (found.kind === 'operator') return { caller: null, operator: found, accessToken };
   return { caller: found, operator: null, accessToken };
@@ -45,10 +45,13 @@ export function callerOf(request: FastifyRequest): Caller {
   return request.caller;
 }
 
-function readKeyAndToken({ headers, routeOptions }: FastifyRequest): {
-  key: string;
-  accessToken: string | null;
-} {
+/** A user's access token may come with the key. `acting`: only a token for acting as a user. */
+export type AcceptsToken = boolean | 'acting' | undefined;
+
+export function readKeyAndToken(
+  headers: IncomingHttpHeaders,
+  acceptsToken: AcceptsToken,
+): { key: string; accessToken: string | null } {
   const direct = headers['x-api-key'];
   const bearer = readBearer(headers.authorization);
   if (typeof direct !== 'string') {
@@ -70,7 +73,6 @@ function readKeyAndToken({ headers, routeOptions }: FastifyRequest): {
       'Send only one of them.',
     );
   }
-  const { acceptsToken } = routeOptions.config;
   if (acceptsToken === true || (acceptsToken === 'acting' && isActingToken(bearer)))
     return { key, accessToken: bearer };
   throw tokenNotAccepted();

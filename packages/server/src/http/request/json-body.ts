@@ -1,40 +1,23 @@
-// Reads JSON bodies strictly: valid UTF-8, valid JSON, no text that PostgreSQL could not store unchanged.
+// Parses JSON bodies strictly: valid UTF-8, valid JSON, no text that PostgreSQL could not store unchanged.
 import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../../errors/errors.ts';
 import { turn } from '../../lib/fair-reads.ts';
 import { ExactNumber, isJsonObject, parseJsonText, readWellFormed } from '../../query/json/json-text.ts';
 import { LargeSyntaxError, parseLargeJson, sliceBytes } from '../../query/json/large-json.ts';
-import type { SentRows } from '../../tables/import/array-rows.ts';
-import { BodyMemory, noteResponse, readBody } from './body-memory.ts';
+import type { BodyMemory } from './body-memory.ts';
 
-/** Parses bodies of this content type as JSON. */
-export function takeJson(app: FastifyInstance, contentType: string): void {
-  app.addHook('preParsing', noteResponse);
-  app.addContentTypeParser(contentType, (request, payload, done) => {
-    parseBody(request, payload).then((body) => done(null, body), done);
-  });
-}
-
-async function parseBody(request: FastifyRequest, payload: Readable): Promise<unknown> {
-  const { config } = request.routeOptions;
-  checkEncoding(request.headers);
-  const memory = new BodyMemory(request);
-  const bytes = await readBody(request, payload, memory);
-  const parse = async () =>
-    bytes.length > sliceBytes ? parseLargeBody(bytes, memory, config) : parseJsonBody(bytes, config);
-  return config.takesRows ? ({ bytes, parse } satisfies SentRows) : parse();
-}
-
-/** Like `parseJsonBody`, in slices, so that other requests are served in between. */
-async function parseLargeBody(
+/** A large body is parsed in slices, so that other requests are served in between. */
+export function parseBody(
   bytes: Buffer,
-  memory: BodyMemory,
-  { numbers = 'double' }: NumberOptions,
-): Promise<unknown> {
-  const onValues = (more: number) => memory.addValues(more);
+  memory: BodyMemory | null,
+  numbers: Numbers = 'double',
+): unknown | Promise<unknown> {
+  return bytes.length > sliceBytes ? parseLargeBody(bytes, memory, numbers) : parseSmallBody(bytes, numbers);
+}
+
+async function parseLargeBody(bytes: Buffer, memory: BodyMemory | null, numbers: Numbers): Promise<unknown> {
+  const onValues = (more: number) => memory?.addValues(more);
   try {
     return withPlainFields(await parseLargeJson(bytes, { exact: exactness[numbers], onValues }), numbers);
   } catch (error) {
@@ -57,11 +40,11 @@ export function checkEncoding(headers: IncomingHttpHeaders): void {
  * `rows`: all that JavaScript would write differently. `values`: these too, except in the fields that the service reads
  * itself, those of the body and of its statements.
  */
-type NumberOptions = { numbers?: 'double' | 'exact' | 'rows' | 'values' | undefined };
+export type Numbers = 'double' | 'exact' | 'rows' | 'values';
 
 const exactness = { double: null, exact: 'value', rows: 'spelling', values: 'spelling' } as const;
 
-function withPlainFields(body: unknown, numbers: NumberOptions['numbers']): unknown {
+function withPlainFields(body: unknown, numbers: Numbers): unknown {
   if (numbers !== 'values' || !isJsonObject(body)) return body;
   for (const fields of [body, ...(Array.isArray(body.statements) ? body.statements : [])]) {
     if (!isJsonObject(fields)) continue;
@@ -73,16 +56,8 @@ function withPlainFields(body: unknown, numbers: NumberOptions['numbers']): unkn
   return body;
 }
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    numbers?: 'double' | 'exact' | 'rows' | 'values';
-    /** The route gets its body as SentRows. */
-    takesRows?: boolean;
-  }
-}
-
 /** undefined for an empty body: the schema decides whether a body is required. */
-export function parseJsonBody(bytes: Buffer, { numbers = 'double' }: NumberOptions = {}): unknown {
+function parseSmallBody(bytes: Buffer, numbers: Numbers): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw errors.invalidJson('it is not valid UTF-8.');
   const text = bytes.toString('utf8');

@@ -11,8 +11,6 @@ declare module 'fastify' {
     deadline: RequestDeadline;
   }
   interface FastifyContextConfig {
-    /** The body can contain timeout_ms. */
-    hasTimeout?: boolean;
     /** Possible changes are noted when a statement is sent, not when the handler begins. */
     notesChanges?: boolean;
     /** For a route that may take longer than others. */
@@ -125,8 +123,7 @@ const peekAfterMs = 300;
 export function registerDeadlines(app: FastifyInstance): void {
   app.decorateRequest('deadline', null as unknown as RequestDeadline);
   app.addHook('onRequest', (request, reply, done) => {
-    const peek = request.routeOptions.config?.hasTimeout ? () => peekTimeout(request.raw) : null;
-    request.deadline = new RequestDeadline((error) => void reply.send(error), peek).start();
+    request.deadline = new RequestDeadline((error) => void reply.send(error)).start();
     done();
   });
   app.addHook('preParsing', (request, _reply, _payload, done) => {
@@ -134,10 +131,7 @@ export function registerDeadlines(app: FastifyInstance): void {
     done();
   });
   app.addHook('preValidation', (request, _reply, done) => {
-    const { deadline, body, routeOptions } = request;
-    deadline.resume();
-    const asked = routeOptions.config?.hasTimeout && (body as { timeout_ms?: unknown } | null)?.timeout_ms;
-    if (typeof asked === 'number' && asked >= 1) deadline.allow(asked);
+    request.deadline.resume();
     done();
   });
   app.addHook('onSend', (request, _reply, _payload, done) => {
@@ -170,12 +164,17 @@ const timeoutField = /"timeout_ms"\s*:\s*(\d{1,9})\b/g;
  * yet, so that nothing more is read. If the name occurs several times, the largest number counts: one of them may be part
  * of a value.
  */
-function peekTimeout(raw: IncomingMessage): number | null {
+export function peekTimeout(body: Buffer | IncomingMessage): number | null {
+  const piece = Buffer.isBuffer(body) ? body : arrivedOf(body);
+  if (piece === null) return null;
+  const found = [...piece.toString('latin1').matchAll(timeoutField)].map(([, digits]) => Number(digits));
+  return found.length > 0 ? Math.max(1, ...found) : null;
+}
+
+function arrivedOf(raw: IncomingMessage): Buffer | null {
   // Reading an empty body would end the stream before its parser listens.
   if (!(Number(raw.headers['content-length']) > 0)) return null;
   const piece = raw.readableEnded || raw.destroyed ? null : (raw.read() as Buffer | null);
-  if (piece === null) return null;
-  raw.unshift(piece);
-  const found = [...piece.toString('latin1').matchAll(timeoutField)].map(([, digits]) => Number(digits));
-  return found.length > 0 ? Math.max(1, ...found) : null;
+  if (piece !== null) raw.unshift(piece);
+  return piece;
 }

@@ -2,13 +2,13 @@
 // old. `Rowhouse-Min-Position`: the standby has to have everything up to there. It comes from `Rowhouse-Position`, which a
 // request with Rowhouse-Max-Staleness gets with its answer if it may have changed something.
 import type { IncomingHttpHeaders } from 'node:http';
-import type { FastifyRequest } from 'fastify';
 import { errors } from '../../errors/errors.ts';
 import type { Caller } from '../../keys/caller.ts';
 import type { WalPosition } from '../../postgres/admin/wal-position.ts';
 import type { ProjectLogin, Staleness } from '../../servers/databases/provision.ts';
 import { seesAll } from '../../tables/hidden-tables.ts';
 import type { Deps } from '../deps.ts';
+import type { Head } from '../http-exchange.ts';
 import { tableAccessOf } from './table-access.ts';
 
 export const stalenessHeader = 'rowhouse-max-staleness';
@@ -67,26 +67,17 @@ function writePosition(serverId: number, { timeline, lsn }: WalPosition): string
   return `${serverId}-${String(timeline).padStart(10, '0')}-${String(lsn).padStart(16, '0')}`;
 }
 
-/** Whether the response has to say from which position on standbys know the change. */
-export function wantsPosition({ headers, deadline }: FastifyRequest): boolean {
-  // A request that fails early has no deadline.
-  return headers[stalenessHeader] !== undefined && deadline?.mayHaveChanged === true;
-}
-
 /** For a response that begins before the change is committed, or tells of a failure. */
-export const unknownPosition = { [positionHeader]: unknown };
+export const unknownPosition: Head = [positionHeader, unknown];
 
 /** After the commit. Empty if there are no standbys. */
-export async function positionHeaders(
-  { servers }: Deps,
-  { serverId }: ProjectLogin,
-): Promise<Record<string, string>> {
+export async function positionHeaders({ servers }: Deps, { serverId }: ProjectLogin): Promise<Head> {
   // The change is made. Whatever fails here must not make it look as if it was not.
   try {
     const { primary } = servers.of(serverId).address;
-    if (!primary || primary.hosts.length === 1) return {};
+    if (!primary || primary.hosts.length === 1) return [];
     const end = await primary.end();
-    return { [positionHeader]: end ? writePosition(serverId, end) : unknown };
+    return [positionHeader, end ? writePosition(serverId, end) : unknown];
   } catch {
     return unknownPosition;
   }

@@ -1,4 +1,5 @@
 // Validates input with the schemas that document the API. Nothing is coerced, dropped or defaulted.
+import { parse as parseQueryString } from 'node:querystring';
 import type { Problem } from '@rowhouse/api';
 import type { FastifyInstance, FastifySchemaCompiler } from 'fastify';
 import Type from 'typebox';
@@ -19,11 +20,18 @@ const compiled = new WeakMap<Type.TSchema, Record<string, Validate>>();
 export const validatorCompiler: FastifySchemaCompiler<Type.TSchema> = ({ schema, httpPart = 'body' }) => {
   // A malformed path parameter does not name anything: the domain function answers 404.
   if (httpPart === 'params') return (value: unknown) => ({ value });
-  const parts = compiled.get(schema) ?? {};
-  compiled.set(schema, parts);
+  return validatorOf(schema, httpPart);
+};
+
+export function validatorOf(schema: Type.TSchema, httpPart: string): Validate {
+  let parts = compiled.get(schema);
+  if (!parts) {
+    parts = {};
+    compiled.set(schema, parts);
+  }
   parts[httpPart] ??= compile(schema, httpPart);
   return parts[httpPart];
-};
+}
 
 function compile(schema: Type.TSchema, httpPart: string): Validate {
   const validator = Compile(schema);
@@ -55,6 +63,12 @@ export function refuseUnknownParameters(app: FastifyInstance): void {
   app.addHook('onRoute', (route) => {
     route.schema = { querystring: NoQuery, ...route.schema };
   });
+}
+
+/** For a request that accepts no parameters. */
+export function checkQueryString(text: string): void {
+  const checked = validatorOf(NoQuery, 'querystring')(parseQueryString(text));
+  if ('error' in checked) throw checked.error;
 }
 
 /** Query strings contain text. Exact integers are converted; the schema rejects anything else. */

@@ -6,8 +6,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { errors, RowhouseError } from '../../errors/errors.ts';
 import { explainResources } from '../../postgres/admin/resource-errors.ts';
-import type { HttpExchange } from '../http-exchange.ts';
-import { unknownPosition, wantsPosition } from '../request/staleness.ts';
+import type { Head, HttpExchange } from '../http-exchange.ts';
 import { isUploading } from '../request/upload-time.ts';
 
 declare module 'fastify' {
@@ -24,7 +23,7 @@ export type Voice = {
 };
 const ownVoice: Voice = { statusOf: (error) => error.status, bodyOf: errorBody };
 
-export function errorResponder(log: Logger, { statusOf, bodyOf }: Voice = ownVoice) {
+export function errorResponder(log: Logger) {
   return (
     thrown: FastifyError | RowhouseError,
     request: FastifyRequest,
@@ -32,35 +31,34 @@ export function errorResponder(log: Logger, { statusOf, bodyOf }: Voice = ownVoi
   ): FastifyReply => {
     const error = readFastifyError(thrown, request) ?? toRowhouseError(thrown, request.raw);
     logOurs(log, error, request.id);
-    const status = statusOf(error);
-    // A repeat by Idempotency-Key depends on the error itself, not on how it is presented.
     request.failure = error;
     return reply
-      .headers(headersOf(error, status, request.id))
-      .headers(wantsPosition(request) ? unknownPosition : {})
-      .status(status)
-      .send(bodyOf(error, request.id));
+      .headers(headersOf(error, error.status, request.id))
+      .status(error.status)
+      .send(errorBody(error, request.id));
   };
 }
 
-/** The same without the framework; returns the error as it was answered. */
-export function respondWithError(
+type Failed = Readonly<{ exchange: HttpExchange; requestId: string; voice?: Voice | undefined }>;
+
+/** The same without the framework: what to respond to a request that failed. */
+export function respondingTo(
   log: Logger,
   thrown: Error,
-  exchange: HttpExchange,
-  requestId: string,
-): RowhouseError {
-  // Its body has arrived.
-  const error = toRowhouseError(thrown, { method: exchange.method, destroyed: false, complete: true });
+  { exchange, requestId, voice = ownVoice }: Failed,
+): { error: RowhouseError; status: number; head: Head; body: Buffer } {
+  const { method, body: sent } = exchange;
+  const received = Buffer.isBuffer(sent) ? { destroyed: false, complete: true } : sent;
+  const error = toRowhouseError(thrown, {
+    method,
+    destroyed: received.destroyed,
+    complete: received.complete,
+  });
   logOurs(log, error, requestId);
-  const body = Buffer.from(JSON.stringify(errorBody(error, requestId)));
-  const head = {
-    ...headersOf(error, error.status, requestId),
-    'content-type': 'application/json; charset=utf-8',
-    'content-length': String(body.length),
-  };
-  exchange.send(error.status, Object.entries(head).flat(), body);
-  return error;
+  const status = voice.statusOf(error);
+  const { 'x-request-id': _already, ...head } = headersOf(error, status, requestId);
+  const body = Buffer.from(JSON.stringify(voice.bodyOf(error, requestId)));
+  return { error, status, head: Object.entries(head).flat(), body };
 }
 
 function logOurs(log: Logger, error: RowhouseError, requestId: string): void {

@@ -5,7 +5,7 @@ import type { ErrorCode } from '@rowhouse/api';
 import type { FastifyInstance, RouteOptions } from 'fastify';
 import Type from 'typebox';
 import { completeDocument, type DeclaredFailures } from '../../openapi/document.ts';
-import { idempotencyHeader } from '../request/idempotency.ts';
+import { idempotencyHeader } from '../request/repeats.ts';
 import { minPositionHeader, stalenessHeader } from '../request/staleness.ts';
 
 declare module 'fastify' {

@@ -368,7 +368,7 @@ describe('request bodies of anonymous requests', () => {
     await response.body?.cancel();
   });
 
-  it('the fast path answers like the framework', async () => {
+  it('get the same answer with an Origin and without one', async () => {
     const { port } = rowhouse.app.server.address() as AddressInfo;
     const get = async (path: string, headers: Record<string, string> = {}, init: RequestInit = {}) => {
       const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${project.slug}/tables/${path}`, {
@@ -387,10 +387,9 @@ describe('request bodies of anonymous requests', () => {
       'none',
       'posts?select=id,tags(tag)',
     ]) {
-      // A request from a browser takes the long way.
-      const long = await get(path, { origin: 'https://x.io' });
-      expect(await get(path), path).toEqual(long);
-      expect(await get(path), 'once more').toEqual(long);
+      const other = await get(path, { origin: 'https://x.io' });
+      expect(await get(path), path).toEqual(other);
+      expect(await get(path), 'once more').toEqual(other);
     }
     const insert = { method: 'POST', body: '{"id":99,"title":"x"}' };
     const type = { 'content-type': 'application/json' };

@@ -7,7 +7,7 @@ import { isAddress } from '../../../lib/networks.ts';
 import { toJsonText } from '../../../query/json/json-text.ts';
 import type { Deps } from '../../deps.ts';
 import { callerOf } from '../../request/caller.ts';
-import { json } from '../../response/response-reader.ts';
+import { json } from '../../response/content-type.ts';
 
 export const authBase = '/projects/:slug/auth';
 export const deletionNote =

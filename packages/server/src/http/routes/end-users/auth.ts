@@ -18,7 +18,7 @@ import type { Claims } from '../../../access/end-users/access-tokens.ts';
 import type { AuthContext } from '../../../access/end-users/auth-context.ts';
 import { recover, verify } from '../../../access/end-users/codes.ts';
 import { changeOwnUser, deleteOwnUser, getOwnUser } from '../../../access/end-users/self.ts';
-import { readClaims, refresh, signOut } from '../../../access/end-users/sessions.ts';
+import { refresh, signOut } from '../../../access/end-users/sessions.ts';
 import { signIn, signUp } from '../../../access/end-users/sign-in.ts';
 import { errors } from '../../../errors/errors.ts';
 import { userFailures } from '../../../openapi/failure-sets.ts';
@@ -44,7 +44,8 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
         'Send it as "Authorization: Bearer <ACCESS_TOKEN>", together with "X-API-Key: <API_KEY>".',
       );
     }
-    return { context, claims: await readClaims(users, context, request.accessToken) };
+    const { claims } = await users.tokens.verify(context, request.accessToken);
+    return { context, claims };
   };
 
   app.post<{ Params: Params; Body: SignUp }>(

@@ -1,11 +1,12 @@
 // Identifies the caller by a connection string instead of an API key, as drivers for PostgreSQL over HTTP send it.
-import type { FastifyRequest } from 'fastify';
+import type { IncomingHttpHeaders } from 'node:http';
 import { errors } from '../../../errors/errors.ts';
 import type { Caller } from '../../../keys/caller.ts';
 import { looksLikeKey } from '../../../keys/form.ts';
 import { databaseOf, type ProjectLogin } from '../../../servers/databases/provision.ts';
 import type { Deps } from '../../deps.ts';
 import { readBearer } from '../../request/caller.ts';
+import type { Step } from '../data-request.ts';
 
 export const connectionHeader = 'neon-connection-string';
 
@@ -16,9 +17,15 @@ const usualDatabase = 'postgres';
  * The password is that of the project's role, or an API key with the project's slug as the database. An API key can also
  * come as Authorization: Bearer, which is the driver's `authToken`.
  */
-export async function identifyByConnection(
-  deps: Pick<Deps, 'keyRing' | 'logins' | 'rates'>,
-  { headers }: FastifyRequest,
+export const identifyByConnection: Step = (request) =>
+  findByConnection(request.deps, request.exchange.headers).then(({ caller, login }) => {
+    request.caller = caller;
+    request.login = login;
+  });
+
+async function findByConnection(
+  deps: Deps,
+  headers: IncomingHttpHeaders,
 ): Promise<{ caller: Caller; login: ProjectLogin }> {
   const { user, password, database } = readConnectionString(headers[connectionHeader]);
   const bearer = readBearer(headers.authorization);

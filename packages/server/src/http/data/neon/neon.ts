@@ -3,7 +3,6 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import { NeonResponse, RunNeon } from '@rowhouse/api';
-import type { FastifyInstance } from 'fastify';
 import { errors } from '../../../errors/errors.ts';
 import { sqlFailures } from '../../../openapi/failure-sets.ts';
 import { runScript } from '../../../query/batch.ts';
@@ -15,55 +14,38 @@ import { runQuery } from '../../../query/run.ts';
 import type { ProjectLogin } from '../../../servers/databases/provision.ts';
 import { queryBodyBytes } from '../../../settings/limits/requests.ts';
 import type { Deps } from '../../deps.ts';
-import { callerOf } from '../../request/caller.ts';
-import { acceptIdempotencyKeys } from '../../request/idempotency.ts';
-import { takeJson } from '../../request/json-body.ts';
-import { errorResponder } from '../../response/error-response.ts';
-import { readerOf, respond } from '../../response/response-reader.ts';
+import type { DataRoute } from '../data-request.ts';
 import { mustBeReadOnly, readTimeout } from '../query.ts';
-import { identifyByConnection } from './connection-string.ts';
 import { neonVoice } from './neon-errors.ts';
 
 type NeonQuery = { query: string; params?: unknown[] };
 
-export function neonRoutes(app: FastifyInstance, deps: Deps): void {
-  app.setErrorHandler(errorResponder(deps.log, neonVoice));
+export const neonRoute: DataRoute = {
+  method: 'POST',
+  path: '/sql',
+  input: RunNeon,
+  numbers: 'values',
   // The content type that fetch sets for a string body.
-  takeJson(app, 'text/plain');
-  // Before the body is read, so that an unauthenticated client cannot make the service read one.
-  app.addHook('onRequest', async (request) => {
-    Object.assign(request, await identifyByConnection(deps, request));
-  });
-  acceptIdempotencyKeys(app, deps.idempotency);
-  app.post<{ Body: RunNeon }>(
-    '/sql',
-    {
-      bodyLimit: queryBodyBytes,
-      config: {
-        numbers: 'values',
-        notesChanges: true,
-        fails: [...sqlFailures, 'invalid_credentials', 'project_not_found', 'project_not_ready'],
-      },
-      schema: {
-        operationId: 'runNeonQuery',
-        tags: ['query'],
-        summary: "Run SQL for Neon's driver",
-        description: 'The HTTP protocol of @neondatabase/serverless. See docs/compatibility.md.',
-        security: [{ connectionString: [] }],
-        body: RunNeon,
-        response: { 200: NeonResponse },
-      },
-    },
-    async (request, reply) => {
-      const { body, headers } = request;
-      const isReadOnly = mustBeReadOnly(callerOf(request));
-      const reader = readerOf(reply);
-      const asked = { headers, isReadOnly, mode: readMode(headers) };
-      const login = request.login as ProjectLogin;
-      return respond(deps, request, reply, reader, answerNeon(deps, login, body, asked, reader));
-    },
-  );
-}
+  jsonTypes: ['text/plain'],
+  bodyLimit: queryBodyBytes,
+  status: 200,
+  voice: neonVoice,
+  fails: [...sqlFailures, 'invalid_credentials', 'project_not_found', 'project_not_ready'],
+  schema: {
+    operationId: 'runNeonQuery',
+    tags: ['query'],
+    summary: "Run SQL for Neon's driver",
+    description: 'The HTTP protocol of @neondatabase/serverless. See docs/compatibility.md.',
+    security: [{ connectionString: [] }],
+    response: { 200: NeonResponse },
+  },
+  run: async (request) => {
+    const { deps, caller, login, body, exchange } = request;
+    const { headers } = exchange;
+    const asked = { headers, isReadOnly: mustBeReadOnly(caller), mode: readMode(headers) };
+    return answerNeon(deps, login, body as RunNeon, asked, request);
+  },
+};
 
 type Asked = { headers: IncomingHttpHeaders; isReadOnly: boolean; mode: NeonMode };
 
