@@ -167,6 +167,7 @@ function togetherOnce(
       throw new StatementFailed(errors.tooManyAffected(affected, maxAffected), 'idle');
     }
     await exclusive.commit(closing(measure, own), readOnly);
+    exclusive.learn(profiles);
     return { held, parts };
   });
 }

@@ -248,8 +248,13 @@ export class ExclusiveSession {
     const hasRun = await sequence.run();
     if (sequence.isHalted) this.isBroken = true;
     this.isPlain &&= profiles.every(isPlain);
-    for (const profile of profiles) learn(profile, this.session);
+    this.learn(profiles);
     return hasRun;
+  }
+
+  /** Behind the transaction in which they ran, so that a question that fails undoes nothing. */
+  learn(profiles: readonly StatementProfile[]): void {
+    for (const profile of profiles) learn(profile, this.session);
   }
 
   /** Not inside a transaction: a question that failed would undo it. */
