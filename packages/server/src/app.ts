@@ -121,6 +121,8 @@ export async function buildApp(
       };
       const framework = throttleSignIns(handler);
       const server = createNodeServer(options, tls, (request, response) => {
+        // A server that is closing asks for no further request.
+        if (!server.listening) response.setHeader('connection', 'close');
         if (!data.answer(new NodeExchange(request, response))) framework(request, response);
       });
       // No data flows on a connection while its statement runs, so that it may be idle for a little longer than that.

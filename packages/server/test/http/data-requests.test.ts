@@ -57,6 +57,8 @@ type Asked = {
 };
 type Got = { status: number; headers: Record<string, string | undefined>; body: string };
 
+const pathOf = ({ path, slug = project.slug, rest }: Asked) => path ?? `${api}/projects/${slug}/${rest}`;
+
 const headersOf = ({ headers = {}, body }: Asked) => ({
   ...('authorization' in headers || 'x-api-key' in headers ? {} : { 'x-api-key': project.key }),
   ...(body !== undefined && { 'content-type': 'application/json' }),
@@ -65,13 +67,13 @@ const headersOf = ({ headers = {}, body }: Asked) => ({
 
 /** `more`: a header that connections do not read themselves leaves the request to Node's server. */
 async function overSocket(asked: Asked, more: Record<string, string> = {}): Promise<Got> {
-  const { method = 'POST', slug = project.slug, rest, body } = asked;
+  const { method = 'POST', body } = asked;
   const socket = connect({ port, host: '127.0.0.1' });
   const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
   const lines = Object.entries({ host: 'localhost', ...headersOf(asked), ...length, ...more }).map(
     ([name, value]) => `${name}: ${value}\r\n`,
   );
-  socket.write(`${method} ${api}/projects/${slug}/${rest} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`);
+  socket.write(`${method} ${pathOf(asked)} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`);
   let text = '';
   socket.setEncoding('latin1');
   socket.on('data', (piece) => {
@@ -113,7 +115,7 @@ function bodyOf(text: string, headers: Got['headers']): string {
 async function withoutConnection(asked: Asked): Promise<Got> {
   const response = await rowhouse.app.inject({
     method: (asked.method ?? 'POST') as 'POST',
-    url: `${api}/projects/${asked.slug ?? project.slug}/${asked.rest}`,
+    url: pathOf(asked),
     headers: headersOf(asked),
     ...(asked.body !== undefined && { payload: asked.body }),
   });
@@ -238,6 +240,16 @@ describe('a form of a request gets the same response by every way', () => {
       () => ({ ...query({ statements: [one, { query: 'nonsense' }] }), rest: 'batch' }),
       400,
     ],
+    [
+      "a query of Neon's driver",
+      () => ({ ...query(one, { 'neon-connection-string': neonUrl() }), path: '/sql' }),
+      200,
+    ],
+    [
+      "a query of Neon's driver without its header",
+      () => ({ ...query(one, { 'content-type': 'text/plain' }), path: '/sql' }),
+      401,
+    ],
     ['a page', () => page('items?limit=3&order=name.desc'), 200],
     ['a page by Authorization', () => page('items?limit=3', { authorization: `Bearer ${project.key}` }), 200],
     ['a page with a content type', () => page('items?limit=3', { 'content-type': 'nonsense' }), 200],
@@ -268,6 +280,7 @@ const page = (rest: string, headers: Record<string, string> = {}): Asked => ({
   rest: `tables/${rest}`,
   headers,
 });
+const neonUrl = () => `postgres://x:${project.key}@any.host/${project.slug}`;
 const userOf = (token: string, key = project.key) => ({ authorization: `Bearer ${token}`, 'x-api-key': key });
 
 describe('a change gets the same response by every way', () => {

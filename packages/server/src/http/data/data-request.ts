@@ -188,8 +188,11 @@ export class DataRequest implements Reader {
 
   /** Sends all pieces at the pace of the client, without joining them. */
   sendHeld(held: HeldAnswer, status: number): void {
-    if (this.isGone) return held.release();
-    const { exchange } = this;
+    const { exchange, repeat } = this;
+    if (this.isGone) {
+      repeat?.endStream(true, status);
+      return held.release();
+    }
     this.begin(status, ['content-length', String(held.size)]);
     exchange.onEnd(() => held.release());
     const sendMore = () => {

@@ -74,6 +74,8 @@ class FastConnection {
   private current: FastExchange | null = null;
   /** The first part of a request, or what came while another one was being answered. */
   private held: Buffer | null = null;
+  /** What `held` begins with, if it is a request whose body has not arrived yet. */
+  private head: RequestHead | null = null;
   private hasAnswered = false;
   private usedAt = performance.now();
 
@@ -107,7 +109,8 @@ class FastConnection {
       if (bytes.length > maxBodyBytes) socket.pause();
       return;
     }
-    const head = readRequestHead(bytes);
+    const head = this.head ?? readRequestHead(bytes);
+    this.head = null;
     if (!head || head.bodyBytes > maxBodyBytes) return this.leave(bytes);
     const missing = head.headBytes + head.bodyBytes - bytes.length;
     if (missing === 0) {
@@ -116,10 +119,11 @@ class FastConnection {
       if (this.owner.answerData(exchange)) return;
       this.current = null;
       this.leave(bytes);
-    } else if (missing > 0 && !held) {
-      // Many clients send the body by itself.
+    } else if (missing > 0) {
+      // Many clients send the body by itself, and networks deliver it in pieces.
+      if (!held) this.usedAt = performance.now();
+      this.head = head;
       this.held = bytes;
-      this.usedAt = performance.now();
     } else this.leave(bytes);
   };
 
@@ -237,7 +241,8 @@ class FastExchange implements HttpExchange {
     // The first piece leaves together with the head.
     socket.cork();
     process.nextTick(() => socket.uncork());
-    socket.write(this.headText(status, this.isChunked ? [...head, 'transfer-encoding', 'chunked'] : head));
+    const framing = this.isChunked ? ['transfer-encoding', 'chunked'] : [];
+    socket.write(this.headText(status, [...head, ...framing]), 'latin1');
   }
 
   write(bytes: Buffer, onSent?: (error?: Error | null) => void): boolean {

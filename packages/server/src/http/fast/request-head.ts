@@ -18,7 +18,7 @@ const maxHeadBytes = 8 * 1024;
 const headEnd = '\r\n\r\n';
 /** Each part ends at a character that it cannot contain, so that matching takes linear time. */
 const ordinary = new RegExp(
-  `^(GET|POST|PATCH|DELETE) (${apiPrefix}/projects[\\w.~%!$&'()*+,;=:@/?-]*) HTTP/1\\.1\\r\\n(?:[A-Za-z0-9-]+:[\\x20-\\x7e]*\\r\\n)+$`,
+  `^(GET|POST|PATCH|DELETE) ((?:${apiPrefix}/projects|/sql)[\\w.~%!$&'()*+,;=:@/?-]*) HTTP/1\\.1\\r\\n(?:[A-Za-z0-9-]+:[\\x20-\\x7e]*\\r\\n)+$`,
 );
 /** Headers that mean the same to everyone if they come once. Host, Connection and Content-Length are checked below. */
 const knownHeaders = new Set([
@@ -47,7 +47,7 @@ const knownHeaders = new Set([
   'user-agent',
   'via',
 ]);
-const knownPrefix = /^(?:x|sec|cf)-/;
+const knownPrefix = /^(?:x|sec|cf|neon)-/;
 const digits = /^\d{1,9}$/;
 
 /** null: not complete, or not in the ordinary form. */

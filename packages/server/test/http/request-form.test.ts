@@ -1,6 +1,6 @@
 // Requests with two meanings are refused (request-form.ts), by a server with fast connections as by Node's.
 import { describe, expect, it } from 'vitest';
-import { compare, fast, get, lastOne, other, post } from '../../../test/support/two-http-servers.ts';
+import { compare, fast, get, lastOne, other, post } from '../support/two-http-servers.ts';
 
 /** What identifies a request to the service, in the head of a request that is otherwise fine. */
 const withHost = (lines: string, start = `GET ${fast} HTTP/1.1`) => `${start}\r\n${lines}\r\n`;
