@@ -1,4 +1,6 @@
-// How a statement of a dump is run in a new project: roles that the dump names are replaced by those that exist here.
+// Rewrites statements of a dump for the new project: roles that the dump names are replaced by those that exist here. What of a dump
+// runs at all is decided in allowed-contents.ts.
+//
 // PostgreSQL's dumps name one role a GRANT; a statement of another form is left as it is, and PostgreSQL judges it.
 import { sql } from '../../postgres/sql.ts';
 import { findWords, type Word } from '../read/words.ts';
@@ -6,7 +8,7 @@ import type { Origin } from './origin.ts';
 import { isOfPlatform, sharedRoles } from './platforms.ts';
 import type { Weight } from './report.ts';
 
-export type Prepared =
+export type Rewritten =
   | Readonly<{ run: string }>
   /** null: nothing is lost. `owner`: whom the statement would have made an owner. */
   | Readonly<{ skip: string | null; owner?: string | null; weight?: Weight }>;
@@ -15,28 +17,28 @@ export type Prepared =
 const maxChars = 64 * 1024;
 const maxSetChars = 1_000;
 
-export function prepare(text: string, origin: Origin, role: string): Prepared {
+export function rewrite(text: string, origin: Origin, role: string): Rewritten {
   const [, first = ''] = /^(\w+)/.exec(text) ?? [];
   switch (first.toLowerCase()) {
     case 'set':
     case 'reset':
-      return prepareSet(text);
+      return rewriteSet(text);
     case 'alter':
-      return prepareAlter(text, origin, role);
+      return rewriteAlter(text, origin, role);
     case 'grant':
       return replaceRole(text, 'to', origin, role);
     case 'revoke':
       return replaceRole(text, 'from', origin, role);
     case 'create':
-      return /^create\s+policy\b/i.test(text) ? preparePolicy(text, origin, role) : { run: text };
+      return /^create\s+policy\b/i.test(text) ? rewritePolicy(text, origin, role) : { run: text };
     default:
       return { run: text };
   }
 }
 
-const nothingLost: Prepared = { skip: null };
+const nothingLost: Rewritten = { skip: null };
 
-function prepareSet(text: string): Prepared {
+function rewriteSet(text: string): Rewritten {
   if (/^(?:set|reset)\s+(?:local\s+|session\s+)?(?:session\s+authorization|role)\b/i.test(text))
     return nothingLost;
   if (text.length > maxSetChars) return { run: text };
@@ -47,7 +49,7 @@ function prepareSet(text: string): Prepared {
   return { run: text };
 }
 
-function prepareAlter(text: string, origin: Origin, role: string): Prepared {
+function rewriteAlter(text: string, origin: Origin, role: string): Rewritten {
   if (text.length > maxChars) return { run: text };
   const words = findWords(text, maxChars);
   const [owner, to, named] = words.slice(-3);
@@ -67,7 +69,7 @@ function prepareAlter(text: string, origin: Origin, role: string): Prepared {
 }
 
 /** The role behind the last TO or FROM. */
-function replaceRole(text: string, before: 'to' | 'from', origin: Origin, role: string): Prepared {
+function replaceRole(text: string, before: 'to' | 'from', origin: Origin, role: string): Rewritten {
   if (text.length > maxChars) return { run: text };
   const words = findWords(text, maxChars);
   const at = words.findLastIndex((word) => isWord(word, before) && word.depth === 0);
@@ -79,7 +81,7 @@ function replaceRole(text: string, before: 'to' | 'from', origin: Origin, role: 
 }
 
 /** A policy for several roles keeps those that exist: without it, a restrictive one would no longer restrict them. */
-function preparePolicy(text: string, origin: Origin, role: string): Prepared {
+function rewritePolicy(text: string, origin: Origin, role: string): Rewritten {
   const words = findWords(text, maxChars);
   const to = words.findIndex((word) => isWord(word, 'to') && word.depth === 0);
   const end = words.findIndex(

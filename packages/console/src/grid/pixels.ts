@@ -1,4 +1,4 @@
-// Sizes in the grid, in pixels.
+// Heights and widths in the grid, in pixels. How many rows it reads at once is gridPageRows in ../limits.ts.
 import type { GridColumn } from './source.ts';
 import { kindOf } from './value.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type Entry, judge, type Origin } from './origin.ts';
-import { prepare } from './statements.ts';
+import type { Origin } from './origin.ts';
+import { rewrite } from './rewrites.ts';
 
 const origin: Origin = {
   mainOwner: 'ada',
@@ -9,8 +9,8 @@ const origin: Origin = {
   isSupabase: false,
   expects: null,
 };
-const prepared = (text: string) => {
-  const result = prepare(text, origin, 'p_new');
+const rewritten = (text: string) => {
+  const result = rewrite(text, origin, 'p_new');
   return 'run' in result ? result.run : result.skip;
 };
 
@@ -62,54 +62,14 @@ describe('a statement', () => {
     ['CREATE POLICY "to" ON t USING (true);', 'CREATE POLICY "to" ON t USING (true);'],
     ['CREATE TABLE t (a int);', 'CREATE TABLE t (a int);'],
   ])('%s', (text, expected) => {
-    expect(prepared(text)).toBe(expected);
+    expect(rewritten(text)).toBe(expected);
   });
 });
 
-it('with very many spaces is judged at once', () => {
+it('a statement with very many spaces is rewritten at once', () => {
   const spaces = ' '.repeat(985);
   const startedAt = performance.now();
   for (const text of [`set a =x${spaces}x`, `set a =${spaces}x`, `set a${spaces}x`, `set${spaces}a`])
-    expect(prepared(text)).toBe(text);
+    expect(rewritten(text)).toBe(text);
   expect(performance.now() - startedAt).toBeLessThan(50);
-});
-
-describe('an entry', () => {
-  const judged = (entry: Partial<Entry>, more: Partial<Origin> = {}) => {
-    const result = judge(
-      { kind: 'TABLE', schema: 'public', name: 'x', owner: 'ada', ...entry },
-      { ...origin, ...more },
-    );
-    return result.run ? 'runs' : (result.reason ?? 'nothing lost');
-  };
-
-  it.each<[Partial<Entry>, Partial<Origin>, string]>([
-    [{}, {}, 'runs'],
-    [{ schema: 'storage' }, {}, 'runs'],
-    [{ schema: 'storage' }, { isSupabase: true }, "Supabase's own schema."],
-    [{ kind: 'SCHEMA', schema: null, name: 'storage' }, { isSupabase: true }, "Supabase's own schema."],
-    [{ kind: 'ACL', schema: null, name: 'SCHEMA vault' }, { isSupabase: true }, "Supabase's own schema."],
-    [{ kind: 'SCHEMA', schema: null, name: 'extensions' }, { isSupabase: true }, 'runs'],
-    [{ schema: 'auth' }, { isRowhouse: true }, 'nothing lost'],
-    [
-      { schema: 'auth' },
-      {},
-      'In every project, the schema auth belongs to Rowhouse. Rename the schema, then dump again.',
-    ],
-    [{ kind: 'DATABASE', schema: null, name: 'shop' }, {}, 'nothing lost'],
-    [{ kind: 'ACL', schema: null, name: 'DATABASE shop' }, {}, 'nothing lost'],
-    [{ kind: 'EXTENSION', schema: null, name: 'plpgsql' }, {}, 'nothing lost'],
-    [{ kind: 'COMMENT', schema: null, name: 'EXTENSION plpgsql' }, {}, 'nothing lost'],
-    [{ kind: 'EXTENSION', schema: null, name: 'hstore' }, {}, 'runs'],
-    [{ kind: 'EVENT TRIGGER', schema: null, name: 'rowhouse_casts' }, { isRowhouse: true }, 'nothing lost'],
-    [
-      { kind: 'EVENT TRIGGER', schema: null, name: 'rowhouse_casts' },
-      {},
-      'Only a superuser can create event triggers.',
-    ],
-    [{ kind: 'STATISTICS DATA' }, {}, 'nothing lost'],
-    [{ kind: 'SUBSCRIPTION', schema: null }, {}, 'Projects cannot have subscriptions.'],
-  ])('%j of %j: %s', (entry, more, expected) => {
-    expect(judged(entry, more)).toBe(expected);
-  });
 });
