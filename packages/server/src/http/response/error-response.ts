@@ -43,14 +43,14 @@ export function errorResponder(log: Logger, { statusOf, bodyOf }: Voice = ownVoi
   };
 }
 
-/** The same without the framework; returns the error as it was answered. */
+/** Sends an error as the response without the framework, and returns the error that was sent. */
 export function respondWithError(
   log: Logger,
   thrown: Error,
   exchange: HttpExchange,
   requestId: string,
 ): RowhouseError {
-  // Its body has arrived.
+  // The whole body of the request has arrived.
   const error = toRowhouseError(thrown, { method: exchange.method, destroyed: false, complete: true });
   logOurs(log, error, requestId);
   const body = Buffer.from(JSON.stringify(errorBody(error, requestId)));
@@ -71,7 +71,7 @@ function logOurs(log: Logger, error: RowhouseError, requestId: string): void {
 
 function headersOf(error: RowhouseError, status: number, requestId: string): Record<string, string> {
   return {
-    // Also for errors that occur before the hooks that set it.
+    // Errors can occur before the hooks that set this header.
     'x-request-id': requestId,
     ...(error.retryAfterS !== undefined && { 'retry-after': String(error.retryAfterS) }),
     ...(status === 401 && { 'www-authenticate': 'Bearer realm="rowhouse"' }),
@@ -93,10 +93,10 @@ export function errorBody(error: RowhouseError, requestId: string): ErrorBody {
   };
 }
 
-/** For input that is not a valid request: answered on the bare socket. */
+/** Answers input that is not a valid request, on the bare socket. */
 export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUploading(socket)) return;
-  // Bytes behind the last request of a connection, whose response closes it.
+  // More bytes follow the last request of the connection. The response to that request closes the connection.
   if (error.code === 'HPE_CLOSED_CONNECTION') return;
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -116,7 +116,7 @@ export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Soc
   );
 }
 
-/** For a request with two meanings (http/fast/request-form.ts). What follows it on its connection is not read. */
+/** Answers a request that can be read in two ways (http/fast/request-form.ts), and does not read what follows it on the connection. */
 export function respondToAmbiguous(error: RowhouseError, response: ServerResponse): void {
   const requestId = crypto.randomUUID();
   const body = JSON.stringify(errorBody(error, requestId));
@@ -140,7 +140,7 @@ function toRowhouseError(thrown: Error, request: Received): RowhouseError {
   return errors.internal(thrown);
 }
 
-/** For a request that only reads, the outcome is certain: nothing was changed. */
+/** The outcome of a request that only reads is certain: it changed nothing. */
 function asRead(error: RowhouseError, { method }: Pick<Received, 'method'>): RowhouseError {
   const isRead = method === 'GET' || method === 'HEAD';
   return isRead && error.code === 'outcome_unknown' ? errors.unavailable(error.cause) : error;
