@@ -1,10 +1,10 @@
 // What the service gives out once, such as a key. It belongs to no screen: a person who leaves the form while its request runs
 // gets it on whatever screen is shown then.
 import { type ReactNode, useEffect, useRef, useSyncExternalStore } from 'react';
-import { textOwner } from '../session/session.ts';
-import { holdTab, leaveFreely } from './leaving.ts';
-import { openListeners } from './listeners.ts';
-import { toast } from './toast.tsx';
+import { holdTab, leaveFreely } from '../ui/leaving.ts';
+import { openListeners } from '../ui/listeners.ts';
+import { toast } from '../ui/toast.tsx';
+import { textOwner } from './session.ts';
 
 type Show = (onClose: () => void) => ReactNode;
 type Item = { id: number; owner: string | null; show: Show };
