@@ -17,7 +17,7 @@ export function needTools(...tools) {
   }
 }
 
-/** As `rowhouse start` sets them (packages/cli/src/start.ts). */
+/** As `rowhouse start` sets them (packages/cli/src/commands/start.ts). */
 const memorySettings = { MALLOC_MMAP_THRESHOLD_: '131072', MALLOC_TRIM_THRESHOLD_: '131072' };
 
 export function start(script, env, ready) {

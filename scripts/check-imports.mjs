@@ -1,6 +1,6 @@
 // Checks the direction of imports. Read from top to bottom, the list of ranks is the architecture of the service: each rank
-// is a sentence about what its rooms are for, and stands on the ranks above it. In no package do files import each other in a
-// circle, not even for types. Run as a program, it checks the whole tree.
+// is a sentence about what its rooms are for, and stands on the ranks above it. The console has such a list, too. In no package do
+// files import each other in a circle, not even for types. Run as a program, it checks the whole tree.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -86,7 +86,27 @@ export const ranks = [
   // What is started: the service, which puts everything together, and the programs beside it.
   [['programs/adoption', 'programs/rotation'], ['service', 'app'], ['programs'], ['main']],
 ];
-const levels = new Map(ranks.flat().flatMap((modules, level) => modules.map((module) => [module, level])));
+/** The folders of packages/console/src, by the same rules. */
+export const consoleRanks = [
+  // How much the console reads at once, its colours, and its requests to the service.
+  [['limits', 'theme', 'api']],
+  // The design system; the texts of the SQL editor, which have to survive the end of a session.
+  [['ui', 'drafts']],
+  // Who is signed in and what they may do; the data grid, which knows no table.
+  [['session', 'grid']],
+  // One folder for each screen, and its dialogs. A few screens show parts of others.
+  [
+    ['audit', 'keys', 'logs', 'people', 'projects', 'reference', 'server', 'sql', 'tables', 'usage', 'users'],
+    ['account', 'accounts', 'profile', 'schema', 'settings'],
+  ],
+  // What surrounds every screen: the sidebar, the menus, the search.
+  [['shell']],
+  // The address of each screen, and the start of the page.
+  [['routes'], ['app'], ['main']],
+];
+const levelsOf = (list) =>
+  new Map(list.flat().flatMap((modules, level) => modules.map((module) => [module, level])));
+const orders = { server: levelsOf(ranks), console: levelsOf(consoleRanks) };
 
 /** The packages of this repository that each package may import. */
 const api = ['@rowhouse/api', '@rowhouse/api/settings'];
@@ -111,9 +131,9 @@ export function problemsOf(file, text) {
     problems.push('the console may import only types from @rowhouse/api');
   for (const [, from] of text.matchAll(fromPattern)) {
     if (from.startsWith('.')) {
-      if (name === 'server') problems.push(...upward(file, from));
       if (path.posix.join(path.posix.dirname(file), from).split('/')[1] !== name)
         problems.push(`${from} leaves the package`);
+      else if (orders[name]) problems.push(...upward(orders[name], file, from));
     } else if (name === 'client') {
       problems.push(`the client must run everywhere and may not import anything (${from})`);
     } else if (/^(@rowhouse\/|rowhouse)/.test(from) && !packages[name]?.includes(from)) {
@@ -125,9 +145,9 @@ export function problemsOf(file, text) {
   return problems.map((problem) => `${file}: ${problem}`);
 }
 
-function upward(file, from) {
-  const importing = moduleOf(file);
-  const imported = moduleOf(path.posix.join(path.posix.dirname(file), from));
+function upward(levels, file, from) {
+  const importing = moduleOf(levels, file);
+  const imported = moduleOf(levels, path.posix.join(path.posix.dirname(file), from));
   for (const module of [importing, imported]) {
     if (!levels.has(module)) return [`${module} is not in the import order (scripts/check-imports.mjs)`];
   }
@@ -136,8 +156,12 @@ function upward(file, from) {
 }
 
 /** What stands for a file in the ranks: its own name if they have it, otherwise its folder. */
-function moduleOf(file) {
-  const inside = file.replace(/\.ts$/, '').split('/').slice(3).join('/');
+function moduleOf(levels, file) {
+  const inside = file
+    .replace(/\.tsx?$/, '')
+    .split('/')
+    .slice(3)
+    .join('/');
   return levels.has(inside) || !inside.includes('/') ? inside : path.posix.dirname(inside);
 }
 

@@ -1,11 +1,12 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { circlesOf, problemsOf, ranks } from './check-imports.mjs';
+import { circlesOf, consoleRanks, problemsOf, ranks } from './check-imports.mjs';
 
 const at = (file, ...imports) =>
   problemsOf(file, imports.map((from) => `import { x } from '${from}';`).join('\n'));
 const server = 'packages/server/src';
+const page = 'packages/console/src';
 const root = path.resolve(import.meta.dirname, '..');
 
 it('accepts imports of modules that come earlier in the order', () => {
@@ -22,6 +23,8 @@ it('accepts imports of modules that come earlier in the order', () => {
   expect(at(`${server}/query/run.ts`, './sharing/pipelines.ts', './admission.ts')).toEqual([]);
   expect(at(`${server}/query/sharing/group-commit.ts`, '../admission.ts', './per-project.ts')).toEqual([]);
   expect(at('packages/cli/src/settings.ts', '@rowhouse/api/settings')).toEqual([]);
+  expect(at(`${page}/sql/sql.tsx`, '../grid/grid.tsx', '../session/may.ts', './sql.css')).toEqual([]);
+  expect(at(`${page}/app.tsx`, './shell/shell.tsx', './limits.ts')).toEqual([]);
 });
 
 it.each([
@@ -54,6 +57,11 @@ it.each([
   ['packages/console/src/app.tsx', '@rowhouse/server', 'console may not import @rowhouse/server'],
   ['packages/console/src/app.tsx', '../../server/src/app.ts', 'leaves the package'],
   ['packages/console/src/app.tsx', '@rowhouse/api', 'the console may import only types'],
+  [`${page}/ui/toast.tsx`, '../session/session.ts', 'ui may not import session'],
+  [`${page}/session/session.ts`, '../sql/sql.tsx', 'session may not import sql'],
+  [`${page}/keys/keys.tsx`, '../shell/shell.tsx', 'keys may not import shell'],
+  [`${page}/limits.ts`, './app.tsx', 'limits may not import app'],
+  [`${page}/other/x.ts`, '../ui/toast.tsx', 'other is not in the import order'],
   ['packages/cli/src/main.ts', '@rowhouse/api/dist/index.js', 'cli may not import @rowhouse/api/dist'],
   ['packages/client/src/client.ts', '@rowhouse/api', 'the client must run everywhere'],
   ['packages/client/src/client.ts', 'node:crypto', 'the client must run everywhere'],
@@ -78,6 +86,11 @@ it('finds files that import each other in a circle, and no others', () => {
   expect(circlesOf(texts)).toEqual(['a/one.ts → a/two.ts → b/three.ts → a/one.ts']);
   texts.set('b/three.ts', '');
   expect(circlesOf(texts)).toEqual([]);
+});
+
+it("the console's ranks name every folder and file of it, and no other", () => {
+  const present = readdirSync(path.join(root, page)).map((name) => name.replace(/\.tsx?$/, ''));
+  expect(consoleRanks.flat(2).sort()).toEqual(present.sort());
 });
 
 it('the list of ranks fits on a screen, names only what exists, and is the one in CONTRIBUTING.md', () => {

@@ -1,4 +1,4 @@
-// npm test: types, lint, format, the direction of imports, and the ordinary tests on a real PostgreSQL, as in CI.
+// npm test: types, lint, format, the direction of imports, the wording of comments, and the ordinary tests on a real PostgreSQL, as in CI.
 // --all adds the long tests. --shard runs a part of the long tests, within 25 minutes (shard.mjs). --external runs the tests on a
 // second, separate PostgreSQL by its address. Other arguments go to vitest: with a file or a test's name it runs that one, long or
 // not, without the lint.
@@ -36,6 +36,7 @@ if (runsIn('packages/console/test')) installBrowsers();
 if (rest.length === 0) {
   run('node_modules/@biomejs/biome/bin/biome', ['ci', '--error-on-warnings', '.']);
   run('scripts/check-imports.mjs', []);
+  run('scripts/check-comments.mjs', []);
 }
 const server = args.includes('--external') ? await startExternal() : null;
 try {

@@ -1,4 +1,4 @@
-// What the schemas of many endpoints are made of. Not exported by the package.
+// Fields and options that the schemas of many endpoints share. The package does not export them.
 import Type from 'typebox';
 
 export const time = Type.String({ format: 'date-time' });
@@ -7,5 +7,5 @@ export const maybeTime = Type.Union([time, Type.Null()]);
 export const orNull = <T extends Type.TSchema>(schema: T, description: string) =>
   Type.Union([schema, Type.Null()], { description });
 
-/** Of an object that takes no other fields. */
+/** Options for an object that accepts no other fields. */
 export const closed = { additionalProperties: false } as const;

@@ -1,7 +1,7 @@
 // The `rowhouse` command: runs a subcommand, and turns a failure into a message and an exit status.
 import { type Command, CommanderError } from 'commander';
 import { listFormats } from './api.ts';
-import { createProgram } from './commands.ts';
+import { createProgram } from './commands/commands.ts';
 import { exitStatusOf } from './exit-status.ts';
 import { showFailure } from './output.ts';
 import { chooseService } from './profiles.ts';

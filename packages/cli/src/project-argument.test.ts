@@ -1,7 +1,7 @@
 // The project is the first argument or -p, in every command that has one.
 import type { Command } from 'commander';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createProgram } from './commands.ts';
+import { createProgram } from './commands/commands.ts';
 import { byNameOnly, isProject, leavesOf } from './project-argument.ts';
 
 /** Those that work on no project, or make one. A new command is either here, or takes a project in both ways. */

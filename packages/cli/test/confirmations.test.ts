@@ -1,7 +1,7 @@
 // Commands that delete or replace something, without a terminal: nothing is sent, and the message says what to add.
 import { spawnSync } from 'node:child_process';
 import { expect, it } from 'vitest';
-import { createProgram } from '../src/commands.ts';
+import { createProgram } from '../src/commands/commands.ts';
 import { leavesOf } from '../src/project-argument.ts';
 import { bare, bin } from './installation.ts';
 

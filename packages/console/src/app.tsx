@@ -13,6 +13,7 @@ import {
   takeEmailCode,
   watchSession,
 } from './session/session.ts';
+import { ShownOnce } from './session/shown-once.tsx';
 import { SignIn } from './session/sign-in.tsx';
 import { SessionContext, useSessionState } from './session/use-session.ts';
 import { Crash } from './shell/crash.tsx';
@@ -20,7 +21,6 @@ import { Shell } from './shell/shell.tsx';
 import { ErrorState } from './ui/error-state.tsx';
 import { guardHistory, guardNavigation } from './ui/leaving.ts';
 import { QuestionDialog } from './ui/question-dialog.tsx';
-import { ShownOnce } from './ui/shown-once.tsx';
 import { Skeleton } from './ui/skeleton.tsx';
 import { Toasts } from './ui/toast.tsx';
 

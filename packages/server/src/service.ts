@@ -1,4 +1,5 @@
-// Wires the parts of the service together, for a given address of PostgreSQL. main.ts and the tests start and stop it.
+// Wires the parts of the service together, for a given address of PostgreSQL. main.ts and the tests start and stop it: the order of
+// start and stop is in main.ts.
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { UserDeps } from './access/end-users/deps.ts';

@@ -6,11 +6,11 @@ import { api } from '../api/request.ts';
 import { ShownKey } from '../keys/shown-key.tsx';
 import { roleTexts } from '../people/role-texts.ts';
 import { rolesBelow } from '../session/may.ts';
+import { useShownOnce } from '../session/shown-once.tsx';
 import { useSession } from '../session/use-session.ts';
 import { ExpiresField, expiresToBody } from '../ui/expires-field.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
-import { useShownOnce } from '../ui/shown-once.tsx';
 
 type Props = { onIssued: () => unknown; onClose: () => void };
 

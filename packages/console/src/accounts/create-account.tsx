@@ -4,11 +4,11 @@ import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { InvitationLine } from '../people/invitation-link.tsx';
+import { useShownOnce } from '../session/shown-once.tsx';
 import { EmailField } from '../ui/email-field.tsx';
 import { Field } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { Secret, SecretDialog } from '../ui/secret-dialog.tsx';
-import { useShownOnce } from '../ui/shown-once.tsx';
 import { LimitsFields, noLimits, toBody } from './limits-fields.tsx';
 
 type Props = { onCreated: () => unknown; onClose: () => void };

@@ -4,13 +4,13 @@ import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
+import { useShownOnce } from '../session/shown-once.tsx';
 import { EmailField } from '../ui/email-field.tsx';
 import { CheckField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { formatTime } from '../ui/format.ts';
 import { SecretDialog } from '../ui/secret-dialog.tsx';
 import { SharedLink } from '../ui/shared-link.tsx';
-import { useShownOnce } from '../ui/shown-once.tsx';
 
 export function RecoverPerson({ onClose }: { onClose: () => void }) {
   const [email, setEmail] = useState('');

@@ -1,7 +1,7 @@
 import type { Virtualizer } from '@tanstack/react-virtual';
 import type { MouseEvent, ReactNode } from 'react';
+import { gutterWidth, rowHeight } from './pixels.ts';
 import { type Cell, contains, extendTo, type Rect, type Selection, select, selectRows } from './selection.ts';
-import { gutterWidth, rowHeight } from './sizes.ts';
 import type { GridSource } from './source.ts';
 import { kindOf, previewOf } from './value.ts';
 

@@ -1,6 +1,6 @@
 import type { VirtualItem } from '@tanstack/react-virtual';
 import { Icon } from '../ui/icons.tsx';
-import { gutterWidth } from './sizes.ts';
+import { gutterWidth } from './pixels.ts';
 import type { GridColumn, GridSource } from './source.ts';
 
 type Props = {

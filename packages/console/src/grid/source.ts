@@ -1,4 +1,5 @@
-// What the grid shows, and what it reports: the screen that has a grid gives it a source and applies its edits.
+// What the grid shows, and what it reports: the screen that has a grid gives it a source and applies its edits. The size of a page of
+// rows is gridPageRows in ../limits.ts.
 
 export type GridColumn = {
   name: string;

@@ -3,10 +3,10 @@ import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
+import { useShownOnce } from '../session/shown-once.tsx';
 import { ExpiresField, expiresToBody } from '../ui/expires-field.tsx';
 import { CheckField, Field, SelectField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
-import { useShownOnce } from '../ui/shown-once.tsx';
 import { ShownKey } from './shown-key.tsx';
 
 const scopes: Record<Scope, string> = {

@@ -3,9 +3,9 @@ import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
+import { useShownOnce } from '../session/shown-once.tsx';
 import { EmailField } from '../ui/email-field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
-import { useShownOnce } from '../ui/shown-once.tsx';
 import { InvitationLink } from './invitation-link.tsx';
 import { isChosen, type RoleChoice, RoleFields, toBody } from './role-fields.tsx';
 

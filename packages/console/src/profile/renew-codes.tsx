@@ -1,7 +1,7 @@
 // New recovery codes in place of the old ones.
 import type { ConsoleRecoveryCodesResponse } from '@rowhouse/api';
 import { sessionRequest } from '../api/request.ts';
-import { useShownOnce } from '../ui/shown-once.tsx';
+import { useShownOnce } from '../session/shown-once.tsx';
 import { ProveFactor } from './prove-factor.tsx';
 import { RecoveryCodes } from './recovery-codes.tsx';
 

@@ -5,10 +5,10 @@ import { confirmed, sessionRequest } from '../api/request.ts';
 import { CodeField } from '../session/code-field.tsx';
 import { HiddenUsername } from '../session/hidden-username.tsx';
 import { PasswordField } from '../session/password-field.tsx';
+import { useShownOnce } from '../session/shown-once.tsx';
 import { attemptLabel, useAttempt } from '../session/use-attempt.ts';
 import { SecretLine } from '../ui/code.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
-import { useShownOnce } from '../ui/shown-once.tsx';
 import { QrCode } from './qr-code.tsx';
 import { RecoveryCodes } from './recovery-codes.tsx';
 

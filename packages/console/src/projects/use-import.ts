@@ -8,7 +8,7 @@ import { ApiError, isAbort } from '../api/error.ts';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { createUpload, deleteUpload, sendParts } from '../api/upload-parts.ts';
-import { useShownOnce } from '../ui/shown-once.tsx';
+import { useShownOnce } from '../session/shown-once.tsx';
 
 type Wanted = Pick<ImportFrom, 'name' | 'limit_mb' | 'slug'>;
 

@@ -3,7 +3,7 @@
 import type { ConsoleSession, PasskeyAnswer } from '@rowhouse/api';
 import { type ApiError, toApiError } from '../api/error.ts';
 import { hooks, sessionRequest } from '../api/request.ts';
-import { keepDrafts, type Lost } from '../sql/keep-drafts.ts';
+import { keepDrafts, type Lost } from '../drafts/keep-drafts.ts';
 import { ask } from '../ui/ask.ts';
 import { mayLeave } from '../ui/leaving.ts';
 import { openListeners } from '../ui/listeners.ts';

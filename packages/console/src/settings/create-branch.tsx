@@ -4,12 +4,12 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
+import { useShownOnce } from '../session/shown-once.tsx';
 import { SecretLine } from '../ui/code.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { isDone, JobProgress, useJob } from '../ui/job-progress.tsx';
-import { useShownOnce } from '../ui/shown-once.tsx';
 import { toast } from '../ui/toast.tsx';
 import { mayLimit } from './lower-limit.ts';
 

@@ -5,6 +5,7 @@ import { useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
 import { useOpenProject } from '../projects/use-open-project.ts';
+import { useShownOnce } from '../session/shown-once.tsx';
 import { Button } from '../ui/button.tsx';
 import { SecretLine } from '../ui/code.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
@@ -12,7 +13,6 @@ import { Field, SelectField } from '../ui/field.tsx';
 import { FormDialog } from '../ui/form-dialog.tsx';
 import { plural } from '../ui/format.ts';
 import { isDone, JobProgress, useJob } from '../ui/job-progress.tsx';
-import { useShownOnce } from '../ui/shown-once.tsx';
 
 /** `snapshot` null: a time is asked for. */
 type Props = { slug: string; snapshot: string | null; onClose: () => void };

@@ -2,6 +2,15 @@
 import type { HistoryEntry, ListedQuery, SavedQuery } from '@rowhouse/api';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useDeferredValue, useState } from 'react';
+import {
+  clearHistory,
+  deleteQuery,
+  history,
+  historyKey,
+  queriesKey,
+  readQuery,
+  savedQueries,
+} from '../drafts/saved-queries.ts';
 import { mayWrite } from '../session/may.ts';
 import { useSession } from '../session/use-session.ts';
 import { Badge } from '../ui/badge.tsx';
@@ -15,15 +24,6 @@ import { Icon } from '../ui/icons.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { Tabs } from '../ui/tabs.tsx';
 import { toast } from '../ui/toast.tsx';
-import {
-  clearHistory,
-  deleteQuery,
-  history,
-  historyKey,
-  queriesKey,
-  readQuery,
-  savedQueries,
-} from './saved-queries.ts';
 import './library.css';
 
 const tabs = [

@@ -1,5 +1,5 @@
+import type { Params } from '../drafts/drafts.ts';
 import { CheckField, Field } from '../ui/field.tsx';
-import type { Params } from './drafts.ts';
 
 type Props = { names: readonly string[]; params: Params; onChange: (params: Params) => void };
 

@@ -1,7 +1,7 @@
 // Parameters of a statement: which it has, and their values for the API.
 
 import { codeOf } from '@rowhouse/api/statements';
-import type { Params } from './drafts.ts';
+import type { Params } from '../drafts/drafts.ts';
 
 /** The numbers of $1, $2 … outside of texts and comments, in order. */
 export function parametersOf(sql: string): string[] {

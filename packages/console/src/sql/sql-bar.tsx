@@ -1,8 +1,8 @@
+import { isUnsaved, type Tab, type Tabs, titleOf } from '../drafts/drafts.ts';
 import { mayWrite } from '../session/may.ts';
 import { useSession } from '../session/use-session.ts';
 import { Button, IconButton } from '../ui/button.tsx';
 import { Icon } from '../ui/icons.tsx';
-import { isUnsaved, type Tab, type Tabs, titleOf } from './drafts.ts';
 
 type StripProps = {
   tabs: Tabs;

@@ -5,12 +5,12 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { type ApiError, isAbort, toApiError, unreachable } from '../api/error.ts';
 import { open, path } from '../api/request.ts';
+import { addHistory, historyKey } from '../drafts/saved-queries.ts';
 import { resultRowsMax } from '../limits.ts';
 import { mayWrite } from '../session/may.ts';
 import { useSession } from '../session/use-session.ts';
 import { estimateChanges, type PlanNode, readPlan } from './plan.ts';
 import { resultReader } from './read-result.ts';
-import { addHistory, historyKey } from './saved-queries.ts';
 import { effectOf, isPlanned } from './statements.ts';
 
 /** A statement with the values of its parameters. */

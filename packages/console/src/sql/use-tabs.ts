@@ -3,9 +3,6 @@ import type { SavedQuery } from '@rowhouse/api';
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { toApiError } from '../api/error.ts';
-import { mayWrite } from '../session/may.ts';
-import { useSession } from '../session/use-session.ts';
-import { toast } from '../ui/toast.tsx';
 import {
   changeTab,
   closeTab,
@@ -16,8 +13,11 @@ import {
   storeTabs,
   type Tab,
   type Tabs,
-} from './drafts.ts';
-import { deleteQuery, queriesKey, storedOf, writeDraft, writeQuery } from './saved-queries.ts';
+} from '../drafts/drafts.ts';
+import { deleteQuery, queriesKey, storedOf, writeDraft, writeQuery } from '../drafts/saved-queries.ts';
+import { mayWrite } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
+import { toast } from '../ui/toast.tsx';
 
 const pauseMs = 800;
 

@@ -1,4 +1,4 @@
-// All styles of the first screen. Heavy parts import their own.
+// The styles of the design system.
 import './tokens.css';
 import './base.css';
 import './controls.css';
@@ -7,5 +7,3 @@ import './page.css';
 import './list.css';
 import './states.css';
 import './code.css';
-import '../shell/shell.css';
-import '../session/sign-in.css';

@@ -8,7 +8,7 @@ import { errors } from '../errors/errors.ts';
 import { isCatalogConflict } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { isDirect } from '../quotas/direct/direct-sessions-sql.ts';
-import { databaseOf, dumpRoleOf } from '../servers/databases/provision.ts';
+import { databaseOf, dumpRoleOf } from '../servers/databases/names.ts';
 import { isInUse } from '../servers/databases/swap-databases.ts';
 import type { ServerBranchDeps } from './deps.ts';
 

@@ -6,7 +6,7 @@ import { locks } from '../control/lock-names.ts';
 import { ifFree, type Mutex, openMutex } from '../control/mutex.ts';
 import { errors, RowhouseError } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';
-import { databaseOf } from '../servers/databases/provision.ts';
+import { databaseOf } from '../servers/databases/names.ts';
 import type { Server } from '../servers/server.ts';
 
 /** Each server has its own turns. `account`: whose branch it is. null: work of the service. */

@@ -1,5 +1,6 @@
 // The audit log: who did what, with which outcome. Entries are only added. No secret may get into it: http/request/audit-entries.ts
-// names the fields of requests that may.
+// names the fields of requests that may. A new column needs a migration in packages/server/migrations/control, then a line in the
+// insert and in the select below, and a field in packages/api/src/audit.ts.
 import type { AuditEntry, ListAudit } from '@rowhouse/api';
 import { errors } from '../errors/errors.ts';
 import { withoutSecrets } from '../lib/log.ts';

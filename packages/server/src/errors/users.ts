@@ -1,4 +1,5 @@
-// Errors of end users: sign-up, sign-in, codes, administration.
+// Errors of end users: sign-up, sign-in, codes, administration. A new error code is declared first, with its HTTP status, in
+// packages/api/src/error-codes.ts.
 import { clip, RowhouseError } from './rowhouse-error.ts';
 
 export const userErrors = {

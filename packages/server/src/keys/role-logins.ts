@@ -5,7 +5,7 @@ import type { Change } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';
-import { roleOf } from '../servers/databases/provision.ts';
+import { roleOf } from '../servers/databases/names.ts';
 import { derivePassword } from '../servers/role-passwords.ts';
 import type { ProjectCaller } from './caller.ts';
 import { hashKey } from './form.ts';

@@ -63,7 +63,7 @@ export function isPublic(ip: string, family: Family): boolean {
   return family === 'ipv4' || publicIPv6.check(ip, 'ipv6');
 }
 
-/** Of IPv6, only what is given out for the public network, without what embeds IPv4. */
+/** The only range of IPv6 that is allocated for the public Internet. `notPublic` excludes the parts of it that embed IPv4. */
 const publicIPv6 = blockList('2000::/3');
 const notPublic = blockList(
   '0.0.0.0/8',

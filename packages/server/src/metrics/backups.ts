@@ -1,6 +1,7 @@
-// The metrics of backups. Only the process that does the background work takes backups. Those without a label are the worst
+// The metrics of backups, and of restores: the drills that prove that a backup can be restored. Only the process that does the background work takes backups. Those without a label are the worst
 // of all servers.
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Drills } from '../backups/check/drills.ts';
 import type { FleetKeeper } from '../backups/fleet-keeper.ts';
 import type { BackupKeeper } from '../backups/keeper.ts';
 import type { Gauges, LabelledGauges } from './registry.ts';
@@ -56,6 +57,24 @@ export function backupGauges(fleet: FleetKeeper, now: () => number): Gauges {
     rowhouse_backup_wal_failures: {
       help: 'Attempts to store WAL that failed since the start.',
       read: sum((keeper) => keeper.failures().wal),
+    },
+  };
+}
+
+/** Restores that are tried: the drills of all servers. */
+export function drillGauges(drills: Drills, now: () => number): Gauges {
+  return {
+    rowhouse_restore_drill_age_seconds: {
+      help: 'Time since a project was last restored aside and found to be equal. NaN: never.',
+      read: async () => (now() - ((await drills.oldestVerifiedAt()) ?? Number.NaN)) / 1000,
+    },
+    rowhouse_restore_drill_failures: {
+      help: 'Restore drills that failed since the start.',
+      read: () => drills.failures(),
+    },
+    rowhouse_restore_drill_failing_projects: {
+      help: 'Projects whose last restore drill failed.',
+      read: () => drills.failing(),
     },
   };
 }

@@ -1,4 +1,5 @@
-// Every metric that operators watch, except those of HTTP requests (http-requests.ts). Add a new one here.
+// Every metric that operators watch, except those of HTTP requests (http-requests.ts), and of backups and restores (backups.ts). Add a
+// new one here.
 // Labels have few values, and no caller can add one.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Hashing } from '../access/passwords/hashing.ts';
@@ -19,7 +20,7 @@ import type { Fleet, Member } from '../servers/fleet.ts';
 import type { Survivors } from '../servers/guards/survivors.ts';
 import type { Server, Servers } from '../servers/server.ts';
 import { lackedByPostgres } from '../settings/security-fixes.ts';
-import { backupGauges } from './backups.ts';
+import { backupGauges, drillGauges } from './backups.ts';
 import type { Counters, Gauges, LabelledGauges } from './registry.ts';
 import { sparingly } from './sparingly.ts';
 
@@ -83,23 +84,6 @@ export function backgroundGauges(
     },
     ...(keeper && backupGauges(keeper, now)),
     ...(drills && drillGauges(drills, now)),
-  };
-}
-
-function drillGauges(drills: Drills, now: () => number): Gauges {
-  return {
-    rowhouse_restore_drill_age_seconds: {
-      help: 'Time since a project was last restored aside and found to be equal. NaN: never.',
-      read: async () => (now() - ((await drills.oldestVerifiedAt()) ?? Number.NaN)) / 1000,
-    },
-    rowhouse_restore_drill_failures: {
-      help: 'Restore drills that failed since the start.',
-      read: () => drills.failures(),
-    },
-    rowhouse_restore_drill_failing_projects: {
-      help: 'Projects whose last restore drill failed.',
-      read: () => drills.failing(),
-    },
   };
 }
 

@@ -1,5 +1,5 @@
 // What a project's owner wants to know of its last requests: those that failed, those that were slow, and how many there
-// were. Kept in the memory of this process, bounded for each project and for all together. It holds no values: no
+// were. A statement is slow beyond slowMs in settings/limits/requests.ts. Kept in the memory of this process, bounded for each project and for all together. It holds no values: no
 // parameters, no query strings, no messages that could quote a value.
 
 import type { LoggedRequest, RequestCounts } from '@rowhouse/api';

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../postgres/admin/database.ts';
 import { movingDatabaseOf } from '../servers/databases/move-database.ts';
-import { databaseOf } from '../servers/databases/provision.ts';
+import { databaseOf } from '../servers/databases/names.ts';
 import { openInside } from '../servers/databases/publication.ts';
 import {
   dropSubscriptions,

@@ -8,7 +8,7 @@ import { copyOut } from '../postgres/wire/copy-out.ts';
 import type { Session } from '../postgres/wire/session.ts';
 import { ensureDumpRole } from '../servers/databases/dump-role.ts';
 import { movingDatabaseOf } from '../servers/databases/move-database.ts';
-import { databaseOf } from '../servers/databases/provision.ts';
+import { databaseOf } from '../servers/databases/names.ts';
 import { endReplication } from '../servers/databases/publication.ts';
 import { copyRoleSettings } from '../servers/databases/take-over.ts';
 import type { Server } from '../servers/server.ts';

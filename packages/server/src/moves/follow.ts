@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { timeoutSignal } from '../lib/timeout-signal.ts';
 import type { Database } from '../postgres/admin/database.ts';
 import { isBreak } from '../postgres/admin/database.ts';
-import { databaseOf } from '../servers/databases/provision.ts';
+import { databaseOf } from '../servers/databases/names.ts';
 import { noteSnapshot, openInside, readSlot, type SlotState } from '../servers/databases/publication.ts';
 import { enableSubscription, readSync } from '../servers/databases/subscription.ts';
 import type { Server } from '../servers/server.ts';

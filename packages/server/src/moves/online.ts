@@ -6,7 +6,8 @@ import { errors } from '../errors/errors.ts';
 import { type Database, isState, PostgresError } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { databaseOf, dropProvisioned, provision } from '../servers/databases/provision.ts';
+import { databaseOf } from '../servers/databases/names.ts';
+import { dropProvisioned, provision } from '../servers/databases/provision.ts';
 import {
   createReplicationRole,
   endReplication,

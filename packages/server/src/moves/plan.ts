@@ -4,7 +4,7 @@ import type { MoveProject } from '@rowhouse/api';
 import { errors } from '../errors/errors.ts';
 import { toMb } from '../lib/bytes.ts';
 import type { ProjectRow } from '../projects/project.ts';
-import { databaseOf } from '../servers/databases/provision.ts';
+import { databaseOf } from '../servers/databases/names.ts';
 import { openInside } from '../servers/databases/publication.ts';
 import type { Server } from '../servers/server.ts';
 import { checkServersFor, NotOnline, readContents } from './replicable.ts';

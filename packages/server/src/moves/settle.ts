@@ -5,7 +5,7 @@ import { errors } from '../errors/errors.ts';
 import { sql } from '../postgres/sql.ts';
 import { findClosed, settleFence } from '../projects/fence.ts';
 import { dropSource, dropTarget, reopenSource, tidySource } from '../servers/databases/move-database.ts';
-import { commentOf } from '../servers/databases/provision.ts';
+import { commentOf } from '../servers/databases/names.ts';
 import { listReplicated } from '../servers/databases/publication.ts';
 import type { Server } from '../servers/server.ts';
 import {

@@ -1,39 +1,58 @@
 // Names for the schemas of the OpenAPI document: each one that @rowhouse/api exports becomes a component under its name, and
-// every place where it occurs refers to it. Generators then make one type of it instead of many.
+// every place where it occurs refers to it. Generators then make one type of it instead of many. fastify copies the schemas of the
+// routes, so they are recognised by their text. Where two exports have the same text, the operation tells which one it means:
+// createSnapshot takes a CreateSnapshot.
 import * as api from '@rowhouse/api';
 
 type Json = unknown;
 type Node = Record<string, Json>;
 
-/** Replaces the schemas in `part` by references, and returns the components that these need. */
-export function nameSchemas<Part>(part: Part): { part: Part; schemas: Record<string, Node> } {
+type Named = Readonly<{ name: string; schema: Node }>;
+
+/** Replaces the schemas in `part` by references, and returns the components that these need. `declared`: the schemas by name. */
+export function nameSchemas<Part>(
+  part: Part,
+  declared: Readonly<Record<string, unknown>> = api,
+): { part: Part; schemas: Record<string, Node> } {
   const schemas: Record<string, Node> = {};
-  const known = knownSchemas();
+  const known = knownSchemas(declared);
   const texts = new WeakMap<object, string>();
 
-  const refer = (node: Json): Json => {
-    if (Array.isArray(node)) return node.map(refer);
+  /** `operation`: the id of the operation around the node. */
+  const refer = (node: Json, operation: string): Json => {
+    if (Array.isArray(node)) return node.map((item) => refer(item, operation));
     if (!isNode(node)) return node;
-    if (!isSchema(node)) return referInside(node);
+    if (typeof node.operationId === 'string') return referInside(node, node.operationId);
+    if (!isSchema(node)) return referInside(node, operation);
     const { description, ...rest } = node;
-    const found =
+    const named =
       known.get(textOf(node, texts)) ??
       (description === undefined ? undefined : known.get(textOf(rest, texts)));
-    if (!found) return referInside(node);
+    const found = named && choose(named, operation);
+    if (!found) return referInside(node, operation);
     const { name, schema } = found;
     schemas[name] ??= define(name, schema);
     const $ref = `#/components/schemas/${name}`;
     const isOwn = description === undefined || schemas[name].description === description;
     return isOwn ? { $ref } : { $ref, description };
   };
-  const referInside = (node: Node): Node =>
-    Object.fromEntries(Object.entries(node).map(([key, value]) => [key, isData(key) ? value : refer(value)]));
+  const referInside = (node: Node, operation: string): Node =>
+    Object.fromEntries(
+      Object.entries(node).map(([key, value]) => [key, isData(key) ? value : refer(value, operation)]),
+    );
   const define = (name: string, schema: Node): Node => {
     // Before its parts are looked at, in case that one of them contains it.
     schemas[name] = {};
-    return referInside(schema);
+    // Every operation shares the component.
+    return referInside(schema, '');
   };
-  return { part: refer(part) as Part, schemas: sorted(schemas) };
+  return { part: refer(part, '') as Part, schemas: sorted(schemas) };
+}
+
+/** If neither of two names is the operation's, the schema gets none: a wrong name misleads more than a missing one. */
+function choose(named: readonly Named[], operation: string): Named | undefined {
+  if (named.length === 1) return named[0];
+  return named.find(({ name }) => name === operation.charAt(0).toUpperCase() + operation.slice(1));
 }
 
 /**
@@ -79,18 +98,17 @@ function isData(key: string): boolean {
   return key === 'example' || key === 'examples' || key === 'default';
 }
 
-/** By their text. Those of the console are not part of the document. */
-function knownSchemas(): Map<string, { name: string; schema: Node }> {
+/** The declared schemas, by their text. Those of the console are not part of the document. */
+function knownSchemas(declared: Readonly<Record<string, unknown>>): Map<string, Named[]> {
   const texts = new WeakMap<object, string>();
-  const named = Object.entries(api).filter(
-    ([name, value]) => /^[A-Z](?!onsole)/.test(name) && isNode(value) && isSchema(value),
-  );
-  return new Map(
-    named.map(([name, value]) => {
-      const schema = plain(value) as Node;
-      return [textOf(schema, texts), { name, schema }];
-    }),
-  );
+  const known = new Map<string, Named[]>();
+  for (const [name, value] of Object.entries(declared)) {
+    if (!/^[A-Z](?!onsole)/.test(name) || !isNode(value) || !isSchema(value)) continue;
+    const schema = plain(value) as Node;
+    const text = textOf(schema, texts);
+    known.set(text, [...(known.get(text) ?? []), { name, schema }]);
+  }
+  return known;
 }
 
 /** Equal for equal schemas, whatever the order of their keys. */

@@ -2,7 +2,7 @@
 // machines. PostgreSQL itself checks the password.
 import { isId } from '../control/new-id.ts';
 import { isLoopback } from '../lib/networks.ts';
-import { databaseOf } from '../servers/databases/provision.ts';
+import { databaseOf } from '../servers/databases/names.ts';
 import { ProxyError } from './proxy-error.ts';
 import type { StartupRequest } from './startup-packet.ts';
 

@@ -2,7 +2,7 @@
 // the two, and the background work, sets it here.
 import type { Control } from '../control/control.ts';
 import { sql } from '../postgres/sql.ts';
-import { fence, unfence } from '../servers/databases/provision.ts';
+import { fence, unfence } from '../servers/databases/connections.ts';
 import type { Server } from '../servers/server.ts';
 
 /** Whether the database of a row of `projects` must be closed. */

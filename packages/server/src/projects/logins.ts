@@ -5,7 +5,7 @@ import type { Feed } from '../control/change-feed.ts';
 import type { Control } from '../control/control.ts';
 import { type Caller, seesProject } from '../keys/caller.ts';
 import { upTo } from '../lib/cache-size.ts';
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 import { getProjectRow } from './find.ts';
 import { loginOfRow } from './project.ts';
 

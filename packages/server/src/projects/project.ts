@@ -4,7 +4,7 @@ import type { Project } from '@rowhouse/api';
 import { toMb } from '../lib/bytes.ts';
 import { sql } from '../postgres/sql.ts';
 import { isFull } from '../quotas/reserve.ts';
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 
 export type ProjectRow = {
   id: string;

@@ -9,7 +9,7 @@ import { upTo } from '../lib/cache-size.ts';
 import { openInFlight } from '../lib/in-flight.ts';
 import { MigrationError } from '../postgres/admin/migrations.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
-import { databaseOf } from '../servers/databases/provision.ts';
+import { databaseOf } from '../servers/databases/names.ts';
 import type { Server, Servers } from '../servers/server.ts';
 import { type ProjectSchema, putProjectSchema } from '../servers/template/project-schema.ts';
 import { isClosed } from './fence.ts';

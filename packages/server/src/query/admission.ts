@@ -18,7 +18,7 @@ import type { Admission, Headroom } from '../quotas/headroom.ts';
 import type { Reclaim } from '../quotas/reclaiming/reclaim.ts';
 import { stopLine, unframedMargin } from '../quotas/stop-line.ts';
 import type { WriterQueue } from '../quotas/writer-queue.ts';
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 import type { Command } from './exchange/commands.ts';
 import { isLate, isOverLimit, noteFate, wantsNoTransaction, wasInterrupted } from './exchange/failures.ts';
 import type { Frame } from './exchange/frame.ts';

@@ -1,7 +1,7 @@
 // Several statements in one transaction: a caller's batch, a script of another protocol, changes that belong together.
 
 import { errors, RowhouseError } from '../errors/errors.ts';
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 import { closing, growthOf, type Measure, mayGrow, ownSize, withHeadroom } from './admission.ts';
 import { affectedBy, formOf } from './answer.ts';
 import { hasJustEnded } from './exchange/acting-users.ts';

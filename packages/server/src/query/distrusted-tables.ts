@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Control } from '../control/control.ts';
 import { sql } from '../postgres/sql.ts';
 import { type Size, sizeQuery } from '../quotas/size-query.ts';
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 import type { Servers } from '../servers/server.ts';
 import type { InsertFacts } from './statement/insert-growth.ts';
 

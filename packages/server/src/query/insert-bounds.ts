@@ -1,7 +1,7 @@
 // The most that a bounded insert can add to its project, from facts about its table that are cached. No insert waits for them:
 // until they are known, it runs like any other.
 import { LRUCache } from 'lru-cache';
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 import type { DistrustedTables } from './distrusted-tables.ts';
 import { loginKeyOf } from './sessions/login-keys.ts';
 import type { BoundedInsert } from './statement/bounded-insert.ts';

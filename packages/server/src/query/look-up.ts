@@ -1,6 +1,6 @@
 // A question of the service itself to a project, in a session of its pool, such as a look-up in the catalog. Which way a statement
 // of the service takes in a project: src/postgres/README.md.
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 import type { Command } from './exchange/commands.ts';
 import { noReader } from './exchange/reader.ts';
 import { type ExclusiveDeps, withSession } from './sessions/exclusive.ts';

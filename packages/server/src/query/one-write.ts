@@ -1,6 +1,6 @@
 // A batch of short, plain statements is one write to PostgreSQL and one implicit transaction (exchange/sequence.ts), instead of a
 // round trip for BEGIN, for each statement and for COMMIT.
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 import { closing, type Measure } from './admission.ts';
 import { isLargeInput } from './exchange/answer-writer.ts';
 import type { Exchange } from './exchange/exchange.ts';

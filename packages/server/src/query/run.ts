@@ -12,7 +12,7 @@
 
 import { errors, RowhouseError } from '../errors/errors.ts';
 import { stopLine } from '../quotas/stop-line.ts';
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 import {
   type AdmissionDeps,
   closing,

@@ -2,7 +2,8 @@
 
 import { errors, RowhouseError } from '../errors/errors.ts';
 import { readLsn } from '../postgres/admin/wal-position.ts';
-import { databaseOf, type ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
+import { databaseOf } from '../servers/databases/names.ts';
 import { StatementFailed } from './exchange/failures.ts';
 import type { Answer } from './exchange/held-answer.ts';
 import type { Reader } from './exchange/reader.ts';

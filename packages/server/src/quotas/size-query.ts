@@ -1,7 +1,7 @@
 // How large a project is, and whether backends that are not ours are in its database.
 
 import { type Sql, sql } from '../postgres/sql.ts';
-import { databaseOf } from '../servers/databases/provision.ts';
+import { databaseOf } from '../servers/databases/names.ts';
 
 /** `epoch`: when, by PostgreSQL's clock. `others`: null if they were not counted. */
 export type Size = { size: number; epoch: number; others: number | null };

@@ -4,7 +4,7 @@
 import type { Control } from '../control/control.ts';
 import { within } from '../lib/pause.ts';
 import { sql } from '../postgres/sql.ts';
-import { databaseOf } from '../servers/databases/provision.ts';
+import { databaseOf } from '../servers/databases/names.ts';
 import type { Server } from '../servers/server.ts';
 import { isFullRow } from './reserve.ts';
 

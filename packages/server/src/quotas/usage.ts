@@ -10,7 +10,8 @@ import { toMb } from '../lib/bytes.ts';
 import { isState, openDatabase } from '../postgres/admin/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { loginOf, type ProjectLogin, restoreLogin } from '../servers/databases/provision.ts';
+import { loginOf, type ProjectLogin } from '../servers/databases/login.ts';
+import { restoreLogin } from '../servers/databases/roles.ts';
 import type { Server, Servers } from '../servers/server.ts';
 import { isFull, isFullRow } from './reserve.ts';
 

@@ -14,7 +14,7 @@ import { objectsWithoutRowTypes } from '../query/json/layout.ts';
 import { keepJsonTexts } from '../query/json/sent-json.ts';
 import { runCompiled } from '../query/run.ts';
 import type { Parts, Step } from '../query/steps.ts';
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { hasRowTypes, seesAll, withoutHidden } from './hidden-tables.ts';

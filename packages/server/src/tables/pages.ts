@@ -10,7 +10,7 @@ import { lookUp } from '../query/look-up.ts';
 import { type RowFormat, rowsOnly } from '../query/rows-only.ts';
 import { type CompiledQuery, runCompiled } from '../query/run.ts';
 import type { Statement } from '../query/statement/statement.ts';
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { hasRowTypes, seesAll, withoutHidden } from './hidden-tables.ts';

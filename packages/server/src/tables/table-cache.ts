@@ -7,7 +7,7 @@ import type { Reader } from '../query/exchange/reader.ts';
 import { lookUp } from '../query/look-up.ts';
 import type { QueryDeps } from '../query/run.ts';
 import type { Statement } from '../query/statement/statement.ts';
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 import {
   type Ask,
   alwaysChanging,

@@ -2,7 +2,7 @@
 // arguments.
 
 import type { Reader } from '../query/exchange/reader.ts';
-import type { ProjectLogin } from '../servers/databases/provision.ts';
+import type { ProjectLogin } from '../servers/databases/login.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 
 export type TableCall = Readonly<{

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { putDrillProblem } from '../../src/backups/check/drill-problems.ts';
 import { putSetting } from '../../src/control/settings.ts';
-import { databaseOf, roleOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf, roleOf } from '../../src/servers/databases/names.ts';
 import { examineBackups, newFolder, startLab } from '../support/backup-lab.ts';
 import { run } from '../support/exports.ts';
 import { api, until } from '../support/helpers.ts';

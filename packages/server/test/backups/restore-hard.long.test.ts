@@ -1,6 +1,6 @@
 // Projects that are hard to dump and to load: a restore brings back what was there, whatever the project has done to itself.
 import { expect, it } from 'vitest';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { openInside, publish, unpublish } from '../../src/servers/databases/publication.ts';
 import { startLab } from '../support/backup-lab.ts';
 import { run } from '../support/exports.ts';

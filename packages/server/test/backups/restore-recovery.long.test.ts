@@ -14,7 +14,7 @@ import { RowhouseError } from '../../src/errors/errors.ts';
 import { type Database, openDatabase } from '../../src/postgres/admin/database.ts';
 import { parseLsn } from '../../src/postgres/replication/lsn.ts';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { prepareBinaries } from '../../src/servers/embedded/binaries.ts';
 import { readControlFile } from '../../src/servers/embedded/control-file.ts';
 import { clusterFolderOf } from '../../src/servers/embedded/embedded.ts';

@@ -8,7 +8,7 @@ import { markPresent } from '../../src/backups/restore/mark-present.ts';
 import { putSetting } from '../../src/control/settings.ts';
 import { parseLsn } from '../../src/postgres/replication/lsn.ts';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { prepareBinaries } from '../../src/servers/embedded/binaries.ts';
 import { clusterFolderOf } from '../../src/servers/embedded/embedded.ts';
 import { createCluster, startPostmaster } from '../../src/servers/embedded/postmaster.ts';

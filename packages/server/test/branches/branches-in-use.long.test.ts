@@ -3,7 +3,7 @@
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf, roleOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf, roleOf } from '../../src/servers/databases/names.ts';
 import { address, asAdmin, useTestService } from '../support/helpers.ts';
 
 const rowhouse = useTestService();

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { run } from '../support/exports.ts';
 import {
   address,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf, roleOf, rolesOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf, roleOf, rolesOf } from '../../src/servers/databases/names.ts';
 import { inside } from '../support/end-users.ts';
 import { corpus, download, run } from '../support/exports.ts';
 import { address, api, asAdmin, openSecondProcess, until, useTestService } from '../support/helpers.ts';

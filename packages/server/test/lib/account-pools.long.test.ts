@@ -7,7 +7,7 @@ import { restoreInTurn } from '../../src/backups/restore/restore-turns.ts';
 import { openServerTurns } from '../../src/branches/server-turns.ts';
 import { openDatabase } from '../../src/postgres/admin/database.ts';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { sourceOf } from '../support/exports.ts';
 import { holdTransaction } from '../support/held-transaction.ts';
 import { address, api, openGate, soon, until, useTestService } from '../support/helpers.ts';

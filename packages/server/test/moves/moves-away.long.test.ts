@@ -3,7 +3,7 @@
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { asAdmin, until } from '../support/helpers.ts';
 import { noReplication, type Project, replicationAt, useTwoServers } from '../support/two-servers.ts';
 

@@ -9,7 +9,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { type Database, openDatabase } from '../../src/postgres/admin/database.ts';
 import { sql } from '../../src/postgres/sql.ts';
 import { movingDatabaseOf } from '../../src/servers/databases/move-database.ts';
-import { databaseOf, roleOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf, roleOf } from '../../src/servers/databases/names.ts';
 import { clusterFolderOf, startEmbedded } from '../../src/servers/embedded/embedded.ts';
 import { addressIn } from '../support/embedded-data.ts';
 import { until } from '../support/helpers.ts';

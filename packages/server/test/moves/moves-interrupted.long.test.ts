@@ -3,7 +3,7 @@ import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import type { MoveStep } from '../../src/moves/move.ts';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf, roleOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf, roleOf } from '../../src/servers/databases/names.ts';
 import { asAdmin, until } from '../support/helpers.ts';
 import { type Login, loginOf } from '../support/proxy-clients.ts';
 import { noReplication, replicationAt, useTwoServers } from '../support/two-servers.ts';

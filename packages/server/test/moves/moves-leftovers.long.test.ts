@@ -1,7 +1,7 @@
 // What a move that ends early leaves behind for a moment, and what must not come from it: copies, exchanges and waiting requests.
 import { expect, it, onTestFinished } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { noteLeftSpares } from '../../src/servers/databases/spares.ts';
 import { download } from '../support/exports.ts';
 import { address, asAdmin, until } from '../support/helpers.ts';

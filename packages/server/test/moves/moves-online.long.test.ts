@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { Address, Database } from '../../src/postgres/admin/database.ts';
 import { sql } from '../../src/postgres/sql.ts';
 import { findServer, whyEnded } from '../../src/postgres-proxy/start.ts';
-import { databaseOf, roleOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf, roleOf } from '../../src/servers/databases/names.ts';
 import { address, asAdmin, type TestService, until } from '../support/helpers.ts';
 import { connectPg, loginOf, openProxy } from '../support/proxy-clients.ts';
 import { jobs, noReplication, type Project, replicationAt, useTwoServers } from '../support/two-servers.ts';

@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { newId } from '../../src/control/new-id.ts';
 import type { MoveStep } from '../../src/moves/move.ts';
 import { sql } from '../../src/postgres/sql.ts';
-import { commentOf, databaseOf, roleOf } from '../../src/servers/databases/provision.ts';
+import { commentOf, databaseOf, roleOf } from '../../src/servers/databases/names.ts';
 import { asAdmin, until } from '../support/helpers.ts';
 import { type Project, useTwoServers } from '../support/two-servers.ts';
 

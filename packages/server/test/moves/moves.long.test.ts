@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { errors } from '../../src/errors/errors.ts';
 import { sql } from '../../src/postgres/sql.ts';
 import { findServer, whyEnded } from '../../src/postgres-proxy/start.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { address, api, asAdmin, type TestService, until } from '../support/helpers.ts';
 import { connectPg, loginOf, openProxy } from '../support/proxy-clients.ts';
 import { jobs, useTwoServers } from '../support/two-servers.ts';

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { NeonErrorBody } from '@rowhouse/api';
+import * as declared from '@rowhouse/api';
 import { Compile } from 'typebox/compile';
 import { afterAll, describe, expect, it } from 'vitest';
 import { api, useTestService } from '../support/helpers.ts';
@@ -61,6 +61,16 @@ describe('the OpenAPI document', () => {
     expect([...found.values()].filter((places) => places.length > 1)).toEqual([]);
   });
 
+  it('calls a body by the name of its operation, where a schema has that name', async () => {
+    const named = routesOf(await read()).flatMap(({ operation: { operationId, requestBody } }) => {
+      const name = operationId.charAt(0).toUpperCase() + operationId.slice(1);
+      const schema = requestBody?.content['application/json']?.schema;
+      return schema && Object.hasOwn(declared, name) ? [[name, schema.$ref]] : [];
+    });
+    expect(named.map(([name]) => name)).toContain('CreateSnapshot');
+    expect(named).toEqual(named.map(([name]) => [name, `#/components/schemas/${name}`]));
+  });
+
   it('documents for every operation how it fails, with the codes', async () => {
     const document = await read();
     expect(document.servers).toEqual([{ url: '/', description: 'This service.' }]);
@@ -84,7 +94,7 @@ describe('the OpenAPI document', () => {
 it("the errors of Neon's endpoint have the form that the document gives them", async () => {
   const { key, slug } = await rowhouse.project('Neon');
   const responses = (await read()).paths['/sql']?.post?.responses;
-  const valid = Compile(NeonErrorBody);
+  const valid = Compile(declared.NeonErrorBody);
   const connection = `postgres://anybody:${key}@rowhouse.example/${slug}`;
   for (const [query, headers] of [
     ['select * from missing', {}],

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { expect, it } from 'vitest';
 import { openDatabase } from '../../src/postgres/admin/database.ts';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { swapDatabases } from '../../src/servers/databases/swap-databases.ts';
 import { useTestService } from '../support/helpers.ts';
 import { connectPg, loginOf, openProxy } from '../support/proxy-clients.ts';

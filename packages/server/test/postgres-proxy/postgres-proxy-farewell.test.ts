@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
 import { whyEnded } from '../../src/postgres-proxy/start.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { asAdmin, useTestService } from '../support/helpers.ts';
 import { connectPg, loginOf, openProxy } from '../support/proxy-clients.ts';
 

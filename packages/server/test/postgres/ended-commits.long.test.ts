@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Sql, sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { type Answer, asAdmin, openTestService, type TestService, until } from '../support/helpers.ts';
 import { type Pair, startPair } from '../support/standby.ts';
 

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { pollMs } from '../../src/control/change-feed.ts';
 import { type Sql, sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { checkExternal, parseDatabaseUrl } from '../../src/servers/external.ts';
 import { restrictPublicAccess } from '../../src/servers/template/public-access.ts';
 import {

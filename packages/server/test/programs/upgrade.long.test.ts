@@ -6,7 +6,8 @@ import { type Address, openDatabase } from '../../src/postgres/admin/database.ts
 import { readMigrations } from '../../src/postgres/admin/migrations.ts';
 import { type Sql, sql } from '../../src/postgres/sql.ts';
 import { openUpgrades } from '../../src/projects/upgrade.ts';
-import { authRoleOf, databaseOf, fence, roleOf, unfence } from '../../src/servers/databases/provision.ts';
+import { fence, unfence } from '../../src/servers/databases/connections.ts';
+import { authRoleOf, databaseOf, roleOf } from '../../src/servers/databases/names.ts';
 import { derivePassword } from '../../src/servers/role-passwords.ts';
 import { onlyServer } from '../../src/servers/server.ts';
 import { holdTransaction } from '../support/held-transaction.ts';

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../src/postgres/admin/database.ts';
 import { type Sql, sql } from '../../src/postgres/sql.ts';
-import { authRoleOf, databaseOf, roleOf } from '../../src/servers/databases/provision.ts';
+import { authRoleOf, databaseOf, roleOf } from '../../src/servers/databases/names.ts';
 import { derivePassword } from '../../src/servers/role-passwords.ts';
 import { address, asAdmin, until, useTestService } from '../support/helpers.ts';
 

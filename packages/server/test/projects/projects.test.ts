@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile';
 import { describe, expect, it } from 'vitest';
 import { openDatabase } from '../../src/postgres/admin/database.ts';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf, roleOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf, roleOf } from '../../src/servers/databases/names.ts';
 import { derivePassword } from '../../src/servers/role-passwords.ts';
 import { soon, until, useTestService } from '../support/helpers.ts';
 

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
 import { noteLeft, reconcile } from '../../src/projects/reconcile.ts';
 import { openDrops } from '../../src/servers/databases/drops.ts';
-import { databaseOf, provision } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
+import { provision } from '../../src/servers/databases/provision.ts';
 import { derivePassword } from '../../src/servers/role-passwords.ts';
 import { asAdmin, useTestService } from '../support/helpers.ts';
 

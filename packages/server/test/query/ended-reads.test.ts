@@ -2,7 +2,7 @@
 // told that the outcome is unknown. Nor is a caller whose statement PostgreSQL reported as cancelled.
 import { describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { type Answer, asAdmin, until } from '../support/helpers.ts';
 import { useOwnPostgres } from '../support/own-postgres.ts';
 

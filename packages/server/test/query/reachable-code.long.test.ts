@@ -5,7 +5,7 @@ import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
 import { isPlain } from '../../src/query/sessions/statement-profiles.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { asAdmin, until, useTestService } from '../support/helpers.ts';
 
 const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 8 } });

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { copyOut } from '../../src/postgres/wire/copy-out.ts';
 import { Session } from '../../src/postgres/wire/session.ts';
 import { startupOptions } from '../../src/postgres/wire/startup-options.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { seatOf } from '../support/end-users.ts';
 import { address, api, until, useTestService } from '../support/helpers.ts';
 

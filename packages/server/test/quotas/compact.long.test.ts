@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
 import { vacuumTables } from '../../src/quotas/reclaiming/compact.ts';
 import { compactTables } from '../../src/quotas/reclaiming/compact-tables.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { openSecondProcess, until, useTestService } from '../support/helpers.ts';
 
 const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 6 } });

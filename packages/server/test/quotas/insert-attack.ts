@@ -12,7 +12,7 @@ import {
   readFacts,
 } from '../../src/query/statement/insert-growth.ts';
 import type { Node } from '../../src/query/statement/references.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { address } from '../support/helpers.ts';
 import { type Random, seed } from '../support/random.ts';
 import { preparation, randomInsert, randomTable } from './insert-cases.ts';

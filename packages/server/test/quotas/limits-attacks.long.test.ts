@@ -2,7 +2,7 @@
 // doing at the commit what is looked for before it.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { asAdmin, until, useTestService } from '../support/helpers.ts';
 
 const rowhouse = useTestService();

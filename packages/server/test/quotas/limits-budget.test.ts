@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
 import { insertFacts } from '../../src/query/statement/insert-growth.ts';
 import { knownMs } from '../../src/quotas/headroom.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { address, asAdmin, until, useTestService } from '../support/helpers.ts';
 import { countGrants, newSmallProject, type SmallProject, untilGranted } from './small-projects.ts';
 

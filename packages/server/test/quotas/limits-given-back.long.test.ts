@@ -1,7 +1,7 @@
 // What a refused or interrupted statement leaves on disk is given back within seconds, whether anybody comes again or not.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { asAdmin, openSecondProcess, until, useTestService } from '../support/helpers.ts';
 
 const rowhouse = useTestService();

@@ -6,7 +6,7 @@ import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { openDatabase } from '../../src/postgres/admin/database.ts';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { addressIn } from '../support/embedded-data.ts';
 import { until } from '../support/helpers.ts';
 import { launch, newAccountKey, usedDataFolder } from '../support/process.ts';

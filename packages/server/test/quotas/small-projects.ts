@@ -1,7 +1,7 @@
 // Projects with a small limit_mb, for the tests of bounded inserts.
 import { expect } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { asAdmin, type TestService, until } from '../support/helpers.ts';
 
 const mb = 1024 * 1024;

@@ -8,7 +8,8 @@ import { type Database, openDatabase } from '../../src/postgres/admin/database.t
 import { type Sql, sql } from '../../src/postgres/sql.ts';
 import { refreshSizes, sizesSettled } from '../../src/quotas/sizes.ts';
 import { countRefusals, forgetOldUsage, recordUsage } from '../../src/quotas/usage.ts';
-import { authRoleOf, databaseOf, loginOf, roleOf } from '../../src/servers/databases/provision.ts';
+import { loginOf } from '../../src/servers/databases/login.ts';
+import { authRoleOf, databaseOf, roleOf } from '../../src/servers/databases/names.ts';
 import type { Server } from '../../src/servers/server.ts';
 import { asAdmin, openGate, until, useTestService } from '../support/helpers.ts';
 

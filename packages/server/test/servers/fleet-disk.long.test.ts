@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { expect, it, onTestFinished } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
 import { movingDatabaseOf } from '../../src/servers/databases/move-database.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { startEmbedded } from '../../src/servers/embedded/embedded.ts';
 import { asAdmin, until, useTestService } from '../support/helpers.ts';
 import { newDataFolder } from '../support/process.ts';

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Address } from '../../src/postgres/admin/database.ts';
 import { sql } from '../../src/postgres/sql.ts';
 import { findServer } from '../../src/postgres-proxy/start.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { type Embedded, startEmbedded } from '../../src/servers/embedded/embedded.ts';
 import {
   type Answer,

@@ -4,7 +4,7 @@ import { connect as connectSocket, createServer, Socket } from 'node:net';
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf, roleOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf, roleOf } from '../../src/servers/databases/names.ts';
 import { endLeftSessions } from '../../src/servers/guards/left-sessions.ts';
 import { derivePassword } from '../../src/servers/role-passwords.ts';
 import { asAdmin, until } from '../support/helpers.ts';

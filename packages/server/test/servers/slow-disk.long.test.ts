@@ -2,7 +2,7 @@
 // for a checkpoint then waits for ever, as it does for very long on an overloaded disk.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { holdTransaction } from '../support/held-transaction.ts';
 import { asAdmin } from '../support/helpers.ts';
 import { useOwnPostgres } from '../support/own-postgres.ts';

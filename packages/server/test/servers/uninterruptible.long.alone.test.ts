@@ -3,7 +3,7 @@
 import pg from 'pg';
 import { expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { roleOf } from '../../src/servers/databases/provision.ts';
+import { roleOf } from '../../src/servers/databases/names.ts';
 import { interruptBackend } from '../../src/servers/embedded/server-processes.ts';
 import { derivePassword } from '../../src/servers/role-passwords.ts';
 import { asAdmin } from '../support/helpers.ts';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { type Claims, issuerOf, signToken } from '../../src/access/end-users/access-tokens.ts';
 import { openDatabase } from '../../src/postgres/admin/database.ts';
 import { type Sql, sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { type Answer, address, type Call, type TestService } from './helpers.ts';
 
 export type TestProject = { slug: string; id: string; key: string };

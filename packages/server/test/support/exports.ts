@@ -2,7 +2,7 @@
 import { inflateRawSync } from 'node:zlib';
 import { expect } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { dumpRoleOf } from '../../src/servers/databases/provision.ts';
+import { dumpRoleOf } from '../../src/servers/databases/names.ts';
 import { api, type TestService, until } from './helpers.ts';
 
 export type Project = { slug: string; id: string; key: string };

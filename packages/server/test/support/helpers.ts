@@ -17,7 +17,7 @@ import { createMetrics } from '../../src/metrics/http-requests.ts';
 import { type Address, type Database, openDatabase } from '../../src/postgres/admin/database.ts';
 import { sql } from '../../src/postgres/sql.ts';
 import type { PublicAddress } from '../../src/postgres-proxy/public-address.ts';
-import { commentOf } from '../../src/servers/databases/provision.ts';
+import { commentOf } from '../../src/servers/databases/names.ts';
 import { openService, type Service } from '../../src/service.ts';
 import type { ExportLimits } from '../../src/transfer/export/export.ts';
 import type { ImportOptions } from '../../src/transfer/import/import.ts';

@@ -1,7 +1,7 @@
 // A session of a project as the service opens one, for tests of compiled statements: rows come as PostgreSQL's text.
 import pg from 'pg';
 import { afterAll, beforeAll } from 'vitest';
-import { loginOf } from '../../src/servers/databases/provision.ts';
+import { loginOf } from '../../src/servers/databases/login.ts';
 import type { Server } from '../../src/servers/server.ts';
 import { type Ask, findTables, getTable } from '../../src/tables/catalog/catalog.ts';
 import { readPageRequest } from '../../src/tables/request/request.ts';

@@ -8,7 +8,7 @@ import type { MoveStep } from '../../src/moves/move.ts';
 import type { Address } from '../../src/postgres/admin/database.ts';
 import { sql } from '../../src/postgres/sql.ts';
 import { movingDatabaseOf } from '../../src/servers/databases/move-database.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { type Embedded, startEmbedded } from '../../src/servers/embedded/embedded.ts';
 import {
   address,

@@ -1,7 +1,7 @@
 // A GET on a table writes nothing, even where a project's own code was taken for PostgreSQL's.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { asAdmin, useTestService } from '../support/helpers.ts';
 
 const rowhouse = useTestService();

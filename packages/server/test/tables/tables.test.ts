@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import type { ProjectLogin } from '../../src/servers/databases/provision.ts';
+import type { ProjectLogin } from '../../src/servers/databases/login.ts';
 import { type Answer, address, asAdmin, until, useTestService } from '../support/helpers.ts';
 
 const rowhouse = useTestService({ spares: 3, connections: { budget: 20, share: 6 } });

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf, dumpRoleOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf, dumpRoleOf } from '../../src/servers/databases/names.ts';
 import { openExports } from '../../src/transfer/export/export.ts';
 import { download, exportSessions, noSession, type Project, run, sourceOf } from '../support/exports.ts';
 import { address, api, until, useTestService } from '../support/helpers.ts';

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
 import { ensureDumpRole } from '../../src/servers/databases/dump-role.ts';
-import { databaseOf, dumpRoleOf, roleOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf, dumpRoleOf, roleOf } from '../../src/servers/databases/names.ts';
 import { openExports } from '../../src/transfer/export/export.ts';
 import { corpus, download, noSession, type Project, run, sourceOf, unzip } from '../support/exports.ts';
 import { address, asAdmin, useTestService } from '../support/helpers.ts';

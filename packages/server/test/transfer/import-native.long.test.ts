@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
-import { roleOf } from '../../src/servers/databases/provision.ts';
+import { roleOf } from '../../src/servers/databases/names.ts';
 import { openExports } from '../../src/transfer/export/export.ts';
 import { corpus, type Project, run, sourceOf } from '../support/exports.ts';
 import { address, asAdmin, useTestService } from '../support/helpers.ts';

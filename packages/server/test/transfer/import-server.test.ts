@@ -2,7 +2,7 @@ import { BlockList, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isElsewhere, isPublic } from '../../src/lib/networks.ts';
 import { sql } from '../../src/postgres/sql.ts';
-import { databaseOf } from '../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../src/servers/databases/names.ts';
 import { readRemote } from '../../src/transfer/receive/remote.ts';
 import { run } from '../support/exports.ts';
 import { address, api, asAdmin, jobEnd, until, useTestService } from '../support/helpers.ts';

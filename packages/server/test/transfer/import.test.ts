@@ -1,6 +1,6 @@
 import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { roleOf } from '../../src/servers/databases/provision.ts';
+import { roleOf } from '../../src/servers/databases/names.ts';
 import { writeArchive } from '../support/archives.ts';
 import { corpus, download, type Project, run } from '../support/exports.ts';
 import { jobEnd, openSecondProcess, useTestService } from '../support/helpers.ts';

@@ -8,7 +8,7 @@ import type { Control } from '../../control/control.ts';
 import { errors } from '../../errors/errors.ts';
 import type { Caller } from '../../keys/caller.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { ActingUser } from '../../servers/databases/provision.ts';
+import type { ActingUser } from '../../servers/databases/login.ts';
 import {
   actAsRecordDays,
   maxActAsPerMinute,

@@ -11,7 +11,7 @@ import { parseJsonText } from '../../query/json/json-text.ts';
 import { lookUp } from '../../query/look-up.ts';
 import type { QueryDeps } from '../../query/run.ts';
 import { withSession } from '../../query/sessions/exclusive.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import type { AuthContext } from './auth-context.ts';
 
 /** Where the users of a project are. */

@@ -3,7 +3,7 @@
 // signed it is one of the project's: the change feed removes that key from the ring, on every process.
 import { LRUCache } from 'lru-cache';
 import type { KeyRing } from '../../keys/verify.ts';
-import type { SignedInUser } from '../../servers/databases/provision.ts';
+import type { SignedInUser } from '../../servers/databases/login.ts';
 import { type Claims, issuerOf, readToken } from './access-tokens.ts';
 
 export type TokenOwner = Readonly<{ projectId: string; slug: string }>;

@@ -1,5 +1,8 @@
 // Sends messages with codes to users and people, by mail or webhook. The operator configures the destination for the whole
 // installation: a URL chosen by a project could reach into the operator's internal network (SSRF).
+//
+// A message is tried once, because a user asks again. Only mail to operators is tried again: operatorMailAttempts and
+// operatorMailAgainMs in settings/limits/mail.ts, applied in access/people/operators.ts.
 
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';

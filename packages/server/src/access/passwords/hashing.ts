@@ -4,8 +4,9 @@
 // queries. The process that hashes has the usual priority, above PostgreSQL's: at the lowest one, six heavy statements of another
 // account took a sign-in from 0.7 s to 29.5 s.
 //
-// PBKDF2's rounds: `iterations` is the setting ROWHOUSE_PASSWORD_ITERATIONS (default 600,000, declared in settings/config.ts).
-// passwords.ts stores them with each hash; a hash with fewer is replaced at the next sign-in (access/end-users/sign-in.ts).
+// The price of a hash is the rounds of PBKDF2: `iterations` is the setting ROWHOUSE_PASSWORD_ITERATIONS (default 600,000, declared in
+// packages/api/src/settings.ts). passwords.ts stores them with each hash; a hash with fewer is replaced at the next sign-in
+// (access/end-users/sign-in.ts).
 
 import { randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';

@@ -11,7 +11,7 @@ import type { Address } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { AskError } from '../../postgres/wire/ask.ts';
 import { ensureDumpRole } from '../../servers/databases/dump-role.ts';
-import { databaseOf } from '../../servers/databases/provision.ts';
+import { databaseOf } from '../../servers/databases/names.ts';
 import type { Server } from '../../servers/server.ts';
 import type { Backups } from '../backups.ts';
 import type { RestoreDeps } from '../restore/deps.ts';

@@ -1,4 +1,4 @@
-// A repository (backups/README.md): its objects by their names.
+// Reads and writes the objects of a backup repository by name. backups/README.md describes its format.
 
 import type { Content, Storage, Stored, StoredObject } from '../storage/storage.ts';
 import { StorageError } from '../storage/storage.ts';
@@ -40,14 +40,14 @@ export type BackupDescription = {
   manifest: BackupPart;
 };
 
-/** Nothing that is read as a whole is larger: descriptions and manifests. */
+/** The size limit of an object that is read as a whole: a description or a manifest. */
 const maxWholeBytes = 512 * 1024 * 1024;
 
 export function openRepository(storage: Storage, masterKey: Buffer, cluster: string): Repository {
   return { storage, key: backupKeyOf(masterKey), cluster };
 }
 
-/** The clusters whose backups are in a storage, for a restore that begins with nothing. */
+/** The clusters that have backups in a storage, for a restore that has no data folder to read its cluster from. */
 export async function listClusters(storage: Storage): Promise<string[]> {
   const clusters: string[] = [];
   for (const cluster of (await storage.folders('')).filter((name) => /^\d+$/.test(name))) {

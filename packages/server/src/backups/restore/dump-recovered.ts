@@ -5,7 +5,7 @@
 import type { Database } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { type DumpServer, ensureDumpRole } from '../../servers/databases/dump-role.ts';
-import { databaseOf } from '../../servers/databases/provision.ts';
+import { databaseOf } from '../../servers/databases/names.ts';
 import { openInside, unpublish } from '../../servers/databases/publication.ts';
 import type { RecoveryServer } from '../../servers/embedded/recovery-server.ts';
 import { makePieces, type Native } from '../../transfer/export/export.ts';

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { errors } from '../../errors/errors.ts';
 import type { Database } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
-import { databaseOf } from '../../servers/databases/provision.ts';
+import { databaseOf } from '../../servers/databases/names.ts';
 import { type RecoveryServer, removeRecovery } from '../../servers/embedded/recovery-server.ts';
 import { doubtMs } from '../restorable.ts';
 import type { Plan } from './plan.ts';

@@ -1,4 +1,4 @@
-// The cookie of a session, written and read by hand.
+// The cookie of a session, written and read by hand. Its lifetime is sessionMaxMs in settings/limits/console-sessions.ts.
 import type { FastifyRequest } from 'fastify';
 import { sessionMaxMs } from '../../settings/limits/console-sessions.ts';
 import { isHttps, type Reached } from './request-checks.ts';

@@ -4,12 +4,7 @@ import { actingUserBy } from '../../access/end-users/act-as.ts';
 import { isActingToken } from '../../access/end-users/acting-tokens.ts';
 import type { Caller } from '../../keys/caller.ts';
 import { lookUp } from '../../query/look-up.ts';
-import {
-  type ActingUser,
-  asAnonymous,
-  asUser,
-  type ProjectLogin,
-} from '../../servers/databases/provision.ts';
+import { type ActingUser, asAnonymous, asUser, type ProjectLogin } from '../../servers/databases/login.ts';
 import type { Deps } from '../deps.ts';
 
 /** The login of the user whose token this is; null: as `anon`. It waits only for what is not cached. */

@@ -7,7 +7,7 @@ import type { Caller, OperatorCaller } from '../../keys/caller.ts';
 import type { Action } from '../../keys/roles.ts';
 import type { Answer, HeldAnswer } from '../../query/exchange/held-answer.ts';
 import type { Reader } from '../../query/exchange/reader.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import type { Changed } from '../../tables/changes.ts';
 import type { ImportFormat } from '../../tables/import/import.ts';
 import type { Deps } from '../deps.ts';

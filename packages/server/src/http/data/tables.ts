@@ -15,7 +15,7 @@ import {
 import { errors, RowhouseError } from '../../errors/errors.ts';
 import { type Caller, requireScope } from '../../keys/caller.ts';
 import { statementFailures } from '../../openapi/failure-sets.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import { anonymousRole } from '../../servers/template/shared-roles.ts';
 import { defaultTimeoutMs, otherBodyBytes, queryBodyBytes } from '../../settings/limits/requests.ts';
 import type { Table } from '../../tables/catalog/catalog.ts';

@@ -1,5 +1,5 @@
-// What the audit log records of a request: what its route declares in `audit`. An entry is written before the response is
-// sent, so that nothing that was acknowledged is missing. Of the request, only the fields that the route names get into it.
+// Writes the entries of the audit log, as each route declares them in `audit`. An entry is written before the response is sent, so
+// that no acknowledged change is missing. It contains only those fields of the request that the route names.
 import type { MemberKey } from '@rowhouse/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { LRUCache } from 'lru-cache';
@@ -46,7 +46,7 @@ export function writeAuditEntries(api: FastifyInstance, deps: Deps): void {
   });
 }
 
-/** Everybody has a publishable key, and could fill the log with what is refused. */
+/** Anyone can have a publishable key, and could fill the log with refused requests. */
 function hasName({ caller, operator }: FastifyRequest): boolean {
   return operator !== null || (caller !== null && caller.kind !== 'publishable');
 }
@@ -78,7 +78,7 @@ export async function noteRevocations(
     });
 }
 
-/** What is refused again and again is recorded once a minute. */
+/** A refusal that repeats is recorded once a minute. */
 const refusals = new LRUCache<string, true>({ ...upTo(10_000), ttl: 60_000 });
 
 export async function write({ control, log }: Deps, entry: NewEntry): Promise<void> {

@@ -14,7 +14,7 @@ import type {
   Reservation,
 } from '../../jobs/idempotency.ts';
 import { fateOf, wasRaised } from '../../query/exchange/failures.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 
 export const idempotencyHeader = 'idempotency-key';

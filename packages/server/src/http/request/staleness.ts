@@ -5,7 +5,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { errors } from '../../errors/errors.ts';
 import type { Caller } from '../../keys/caller.ts';
 import type { WalPosition } from '../../postgres/admin/wal-position.ts';
-import type { ProjectLogin, Staleness } from '../../servers/databases/provision.ts';
+import type { ProjectLogin, Staleness } from '../../servers/databases/login.ts';
 import { seesAll } from '../../tables/hidden-tables.ts';
 import type { Deps } from '../deps.ts';
 import type { Head } from '../http-exchange.ts';

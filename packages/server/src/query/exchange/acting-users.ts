@@ -8,7 +8,7 @@
 import { LRUCache } from 'lru-cache';
 import { errors } from '../../errors/errors.ts';
 import type { ServerError } from '../../postgres/wire/server-error.ts';
-import type { ActingUser, ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ActingUser, ProjectLogin } from '../../servers/databases/login.ts';
 import { anonymousRole, userRole } from '../../servers/template/shared-roles.ts';
 import type { Command } from './commands.ts';
 import { StatementFailed } from './failures.ts';

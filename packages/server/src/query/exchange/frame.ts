@@ -1,5 +1,5 @@
 // Statements of the service around the caller's: the transaction that a request asks for.
-import type { ActingUser } from '../../servers/databases/provision.ts';
+import type { ActingUser } from '../../servers/databases/login.ts';
 import { beginning, identifying } from './acting-users.ts';
 import type { Command } from './commands.ts';
 

@@ -5,7 +5,7 @@ import { sqlstate } from '../../postgres/sqlstate.ts';
 import { mayChangeDefinitions } from '../../postgres/wire/command-tags.ts';
 import type { ServerError } from '../../postgres/wire/server-error.ts';
 import { type Session, silent } from '../../postgres/wire/session.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import { beginning, enter, lockReadOnly, refusalOf } from '../exchange/acting-users.ts';
 import type { StatementInput } from '../exchange/answer-writer.ts';
 import { type Command, writeCommands } from '../exchange/commands.ts';

@@ -1,5 +1,5 @@
 // A project is logged in to by several roles, and each has sessions, pipelines and groups of its own.
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 
 const logins: readonly ProjectLogin['loginAs'][] = [undefined, 'auth', 'user', 'anon'];
 

@@ -3,7 +3,7 @@
 import type { PoolLimits } from '../../postgres/pool/session-pool.ts';
 import type { Host } from '../../postgres/wire/server-address.ts';
 import type { Session } from '../../postgres/wire/session.ts';
-import { loginOf, type ProjectLogin } from '../../servers/databases/provision.ts';
+import { loginOf, type ProjectLogin } from '../../servers/databases/login.ts';
 import type { Terminations } from '../../servers/guards/terminations.ts';
 import type { Servers } from '../../servers/server.ts';
 import { type Gate, openGate } from './gate.ts';

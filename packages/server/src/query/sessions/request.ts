@@ -1,5 +1,5 @@
 // One statement on its way to PostgreSQL, with everything that the stages need: one value instead of many arguments.
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import type { Form, StatementInput } from '../exchange/answer-writer.ts';
 import type { Reader } from '../exchange/reader.ts';
 import type { Statement } from '../statement/statement.ts';

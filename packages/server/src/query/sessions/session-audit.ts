@@ -1,7 +1,7 @@
 // Samples sessions that statements share without a reset, and searches them for traces that no plain statement can leave.
 // The check is independent of how a statement was judged plain. Findings are counted; the count must stay 0.
 import { type Session, silent } from '../../postgres/wire/session.ts';
-import { isUserLogin, type ProjectLogin, roleBehind } from '../../servers/databases/provision.ts';
+import { isUserLogin, type ProjectLogin, roleBehind } from '../../servers/databases/login.ts';
 
 /**
  * The names of unexpected traces, one per row. Sequences are not checked: they are reset before the first statement that

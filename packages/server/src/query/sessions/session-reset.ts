@@ -1,7 +1,7 @@
 // Resets a session between two requests, and switches it between reading and writing.
 import { randomInt } from 'node:crypto';
 import { type Receiver, type Session, silent } from '../../postgres/wire/session.ts';
-import { isUserLogin, type ProjectLogin, roleBehind } from '../../servers/databases/provision.ts';
+import { isUserLogin, type ProjectLogin, roleBehind } from '../../servers/databases/login.ts';
 import { identityOf } from '../exchange/acting-users.ts';
 import { type Command, writeCommands } from '../exchange/commands.ts';
 import type { SessionEffect } from '../statement/statement.ts';

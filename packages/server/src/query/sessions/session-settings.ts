@@ -2,7 +2,7 @@
 // ALTER ROLE … SET, and because RESET and DISCARD restore them.
 
 import { startupOptions } from '../../postgres/wire/startup-options.ts';
-import { isUserLogin, type ProjectLogin, roleBehind } from '../../servers/databases/provision.ts';
+import { isUserLogin, type ProjectLogin, roleBehind } from '../../servers/databases/login.ts';
 import type { UserSettings } from '../../servers/template/user-settings.ts';
 
 type Settings = Readonly<Record<string, string>>;

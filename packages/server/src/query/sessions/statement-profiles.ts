@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache';
 import { RowhouseError } from '../../errors/errors.ts';
 import { upTo } from '../../lib/cache-size.ts';
 import type { Session } from '../../postgres/wire/session.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import { queryOne } from '../exchange/query-one.ts';
 import { toArrayText } from '../json/array-text.ts';
 import { harmlessFunctions } from '../statement/harmless-functions.ts';

@@ -21,7 +21,7 @@
 
 import { errors } from '../../errors/errors.ts';
 import type { Session } from '../../postgres/wire/session.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import { sizeCheck } from '../admission.ts';
 import type { StatementInput } from '../exchange/answer-writer.ts';
 import { writeCommands } from '../exchange/commands.ts';

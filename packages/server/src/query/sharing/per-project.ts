@@ -1,5 +1,5 @@
 // One value for each project and login that has statements under way, and a periodic check of all of them.
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import { loginKeyOf, loginKeysOf } from '../sessions/login-keys.ts';
 
 export type PerProject<T> = {

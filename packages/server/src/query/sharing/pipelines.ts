@@ -18,7 +18,7 @@
 import { availableParallelism } from 'node:os';
 import { RowhouseError } from '../../errors/errors.ts';
 import type { Session } from '../../postgres/wire/session.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import type { Exchange } from '../exchange/exchange.ts';
 import { MovedError, StatementFailed, triedToWrite } from '../exchange/failures.ts';
 import type { Reader } from '../exchange/reader.ts';

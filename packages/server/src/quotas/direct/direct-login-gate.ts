@@ -4,7 +4,7 @@ import type { Control } from '../../control/control.ts';
 import { isState, openDatabase } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
-import { databaseOf } from '../../servers/databases/provision.ts';
+import { databaseOf } from '../../servers/databases/names.ts';
 import type { Server } from '../../servers/server.ts';
 
 type Deps = { control: Control; server: Server };

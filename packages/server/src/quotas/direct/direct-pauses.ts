@@ -5,7 +5,7 @@
 import { isState } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
-import { databaseOf } from '../../servers/databases/provision.ts';
+import { databaseOf } from '../../servers/databases/names.ts';
 import type { Server } from '../../servers/server.ts';
 import { enableLoginTrigger, findSettings, pauseSetting, sessionMark } from './direct-login-gate.ts';
 

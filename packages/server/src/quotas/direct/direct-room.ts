@@ -4,7 +4,7 @@
 
 import { openInFlight } from '../../lib/in-flight.ts';
 import { sql } from '../../postgres/sql.ts';
-import { databaseOf, roleOf } from '../../servers/databases/provision.ts';
+import { databaseOf, roleOf } from '../../servers/databases/names.ts';
 import type { Server } from '../../servers/server.ts';
 import { maxDirectSessions } from '../../settings/limits/direct-connections.ts';
 import { isDirect } from './direct-sessions-sql.ts';

@@ -5,7 +5,7 @@
 import type { Control } from '../../control/control.ts';
 import { openDatabase } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
-import { databaseOf } from '../../servers/databases/provision.ts';
+import { databaseOf } from '../../servers/databases/names.ts';
 import { openListenerWaker } from '../../servers/guards/notify-queue.ts';
 import type { Server } from '../../servers/server.ts';
 import { vacuumTables } from '../reclaiming/vacuum.ts';

@@ -6,7 +6,7 @@ import type { Control } from '../../control/control.ts';
 import { type Database, isState, openDatabase } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
-import { commentOf } from '../../servers/databases/provision.ts';
+import { commentOf } from '../../servers/databases/names.ts';
 import type { Server } from '../../servers/server.ts';
 import { openWithoutPublic } from '../../servers/template/template.ts';
 

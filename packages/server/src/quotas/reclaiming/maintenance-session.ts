@@ -6,7 +6,9 @@ import { sqlstate } from '../../postgres/sqlstate.ts';
 import { ask, type TextRow } from '../../postgres/wire/ask.ts';
 import { RefusedError, Session } from '../../postgres/wire/session.ts';
 import { startupOptions } from '../../postgres/wire/startup-options.ts';
-import { databaseOf, loginOf, type ProjectLogin, restoreLogin } from '../../servers/databases/provision.ts';
+import { loginOf, type ProjectLogin } from '../../servers/databases/login.ts';
+import { databaseOf } from '../../servers/databases/names.ts';
+import { restoreLogin } from '../../servers/databases/roles.ts';
 import { followTerminated } from '../../servers/guards/terminations.ts';
 import type { Server } from '../../servers/server.ts';
 

@@ -2,7 +2,7 @@
 // what its statement had written, and VACUUM adds maps to tables. Part of the background work, after sizes are measured.
 import type { Control } from '../../control/control.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import type { Server } from '../../servers/server.ts';
 import type { Reclaim } from './reclaim.ts';
 

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { upTo } from '../../lib/cache-size.ts';
 import { AskError } from '../../postgres/wire/ask.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import type { Terminations } from '../../servers/guards/terminations.ts';
 import type { Server, Servers } from '../../servers/server.ts';
 import type { Headroom } from '../headroom.ts';

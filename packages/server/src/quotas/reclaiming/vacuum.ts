@@ -1,7 +1,7 @@
 // Plain VACUUM: makes the space of dead rows usable again, and returns the empty end of a table to the disk. A refused INSERT
 // leaves its pages behind, and only VACUUM removes them.
 
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import type { Server } from '../../servers/server.ts';
 import { type MaintenanceSession, openMaintenanceSession } from './maintenance-session.ts';
 import { askDespiteLocks, isWorthVacuum, sizeUnlessLocked } from './table-estimates.ts';

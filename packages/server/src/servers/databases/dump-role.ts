@@ -10,7 +10,7 @@ import { atPrimary } from '../../postgres/wire/connect.ts';
 import { scramVerifier } from '../../postgres/wire/scram.ts';
 import { derivePassword } from '../role-passwords.ts';
 import type { Server } from '../server.ts';
-import { authRoleOf, commentOf, databaseOf, dumpRoleOf, roleOf } from './provision.ts';
+import { authRoleOf, commentOf, databaseOf, dumpRoleOf, roleOf } from './names.ts';
 
 /** The server itself, or a copy of it that was recovered from a backup. */
 export type DumpServer = Pick<Server, 'address' | 'maintenance' | 'masterKey' | 'userRoles' | 'installation'>;

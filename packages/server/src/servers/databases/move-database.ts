@@ -4,19 +4,10 @@ import { isState, type Queryable } from '../../postgres/admin/database.ts';
 import { type Sql, sql } from '../../postgres/sql.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
 import type { Server } from '../server.ts';
-import {
-  anonymousRoleOf,
-  authRoleOf,
-  commentOf,
-  databaseOf,
-  dropProvisioned,
-  dropRole,
-  roleOf,
-  rolesOf,
-  userRoleOf,
-  verifierOf,
-} from './provision.ts';
+import { anonymousRoleOf, authRoleOf, commentOf, databaseOf, roleOf, rolesOf, userRoleOf } from './names.ts';
+import { dropProvisioned } from './provision.ts';
 import { dropReplication, endReplication, stopReplication } from './publication.ts';
+import { dropRole, verifierOf } from './roles.ts';
 import { dropSubscriptions } from './subscription.ts';
 
 /** The database of a project that is being moved, on the source. No login of the project or of the service uses this name. */

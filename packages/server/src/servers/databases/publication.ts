@@ -8,7 +8,8 @@ import { sql } from '../../postgres/sql.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
 import { scramVerifier } from '../../postgres/wire/scram.ts';
 import type { Server } from '../server.ts';
-import { authRoleOf, commentOf, databaseOf, dropRole, replicationRoleOf, roleOf } from './provision.ts';
+import { authRoleOf, commentOf, databaseOf, replicationRoleOf, roleOf } from './names.ts';
+import { dropRole } from './roles.ts';
 
 /** A server has one list of slots for all databases. */
 export const slotOf = (id: string) => `rowhouse_move_${id}`;

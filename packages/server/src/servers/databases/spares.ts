@@ -7,7 +7,8 @@ import { errors, RowhouseError } from '../../errors/errors.ts';
 import { AccountSlots } from '../../lib/account-slots.ts';
 import { type Sql, sql } from '../../postgres/sql.ts';
 import type { Server } from '../server.ts';
-import { databaseOf, provision } from './provision.ts';
+import { databaseOf } from './names.ts';
+import { provision } from './provision.ts';
 
 export type Spares = {
   /** Makes one now, for a waiting caller. */

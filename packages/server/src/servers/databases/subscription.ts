@@ -11,7 +11,7 @@ import { type Address, type Database, PostgresError, type Queryable } from '../.
 import { sql } from '../../postgres/sql.ts';
 import { atPrimary } from '../../postgres/wire/connect.ts';
 import type { Server } from '../server.ts';
-import { authRoleOf, replicationRoleOf } from './provision.ts';
+import { authRoleOf, replicationRoleOf } from './names.ts';
 import { openInside, publication, slotOf } from './publication.ts';
 
 const subscriptionOf = slotOf;

@@ -5,7 +5,8 @@ import { type Database, isState, type Queryable } from '../../postgres/admin/dat
 import { sql } from '../../postgres/sql.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
 import type { Server } from '../server.ts';
-import { databaseOf, roleOf, rolesOf, verifierOf } from './provision.ts';
+import { databaseOf, roleOf, rolesOf } from './names.ts';
+import { verifierOf } from './roles.ts';
 
 type Project = { id: string; passwordVersion: number };
 

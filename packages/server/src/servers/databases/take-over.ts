@@ -10,7 +10,9 @@
 import { openDatabase, PostgresError, type Queryable } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Server } from '../server.ts';
-import { authRoleOf, closeToAuthRole, databaseOf, loginOf, openToRoles, roleOf } from './provision.ts';
+import { loginOf } from './login.ts';
+import { authRoleOf, databaseOf, roleOf } from './names.ts';
+import { closeToAuthRole, openToRoles } from './provision.ts';
 import { unpublish } from './publication.ts';
 
 /** `to`: its roles exist, and its database is a copy of `from`'s that accepts no connections yet. */

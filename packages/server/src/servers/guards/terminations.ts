@@ -1,7 +1,8 @@
 // Backends that were terminated. Some do not end at once: PostgreSQL writes a large object without checking for
 // interrupts, so the project keeps growing until all of it is written. Only then can its pages be reclaimed.
 import { sql } from '../../postgres/sql.ts';
-import { databaseOf, type ProjectLogin } from '../databases/provision.ts';
+import type { ProjectLogin } from '../databases/login.ts';
+import { databaseOf } from '../databases/names.ts';
 import type { Server, Servers } from '../server.ts';
 import type { Survivor, Survivors } from './survivors.ts';
 

@@ -9,7 +9,7 @@ export const repeatedRefreshSeconds = 10;
 
 /** A network that was not seen for longer is no longer known. */
 export const knownNetworkDays = 180;
-/** Of the known networks of a user, the least recently seen one is dropped first. */
+/** How many known networks a user has. The least recently seen one is dropped first. */
 export const networksPerUser = 20;
 
 /** How long a code can be used. */

@@ -7,7 +7,7 @@ import type { Reader } from '../../query/exchange/reader.ts';
 import { sqlFailure } from '../../query/exchange/sql-failure.ts';
 import type { QueryDeps } from '../../query/run.ts';
 import { withSession } from '../../query/sessions/exclusive.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import type { Table } from '../catalog/catalog.ts';
 import { guard, id, nameOf } from '../sql/expressions.ts';
 import type { ArrayRows } from './array-rows.ts';

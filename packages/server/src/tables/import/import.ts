@@ -10,7 +10,7 @@ import type { Reader } from '../../query/exchange/reader.ts';
 import { sqlFailure } from '../../query/exchange/sql-failure.ts';
 import type { QueryDeps } from '../../query/run.ts';
 import { type ExclusiveSession, withSession } from '../../query/sessions/exclusive.ts';
-import type { ProjectLogin } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
 import {
   alwaysChanging,
   type Column,

@@ -10,7 +10,7 @@ import { timeoutSignal } from '../../lib/timeout-signal.ts';
 import type { Address } from '../../postgres/admin/database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { ensureDumpRole } from '../../servers/databases/dump-role.ts';
-import { databaseOf, dumpRoleOf } from '../../servers/databases/provision.ts';
+import { databaseOf, dumpRoleOf } from '../../servers/databases/names.ts';
 import type { Server, Servers } from '../../servers/server.ts';
 import { exportLimits } from '../../settings/limits/exports.ts';
 import { exportCsv } from './csv.ts';

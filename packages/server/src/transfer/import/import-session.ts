@@ -8,7 +8,7 @@ import { CopyIn } from '../../postgres/wire/copy-in.ts';
 import type { ServerError } from '../../postgres/wire/server-error.ts';
 import { Session, silent } from '../../postgres/wire/session.ts';
 import { startupOptions } from '../../postgres/wire/startup-options.ts';
-import { loginOf, type ProjectLogin } from '../../servers/databases/provision.ts';
+import { loginOf, type ProjectLogin } from '../../servers/databases/login.ts';
 import type { Server } from '../../servers/server.ts';
 
 export type Outcome = Readonly<{ error: ServerError | null; tag: string }>;

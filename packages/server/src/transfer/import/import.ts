@@ -16,7 +16,7 @@ import { timeoutSignal } from '../../lib/timeout-signal.ts';
 import { checkLimit, createProject } from '../../projects/create.ts';
 import type { Headroom } from '../../quotas/headroom.ts';
 import { measure } from '../../quotas/sizes.ts';
-import { databaseOf } from '../../servers/databases/provision.ts';
+import { databaseOf } from '../../servers/databases/names.ts';
 import type { DiskWatch } from '../../servers/embedded/disk.ts';
 import type { Fleet } from '../../servers/fleet.ts';
 import {

@@ -2,7 +2,8 @@
 // statements of the dump, and the role that owns users stores the users. No statement of a dump runs with more rights.
 
 import { errors, RowhouseError } from '../../errors/errors.ts';
-import { type ProjectLogin, roleOf } from '../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../servers/databases/login.ts';
+import { roleOf } from '../../servers/databases/names.ts';
 import type { Server } from '../../servers/server.ts';
 import { magic, readArchive } from '../read/archive.ts';
 import { BrokenDump } from '../read/broken-dump.ts';

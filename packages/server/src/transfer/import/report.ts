@@ -5,6 +5,7 @@
 
 import type { ServerError } from '../../postgres/wire/server-error.ts';
 import { ownText } from '../read/own-text.ts';
+import type { Heading } from '../read/script.ts';
 
 export type Skipped = { entry: string; reason: string; lost: boolean };
 export type ImportReport = {
@@ -112,4 +113,9 @@ function clip(text: string): string {
     .replace(/\s+/g, ' ')
     .trim();
   return ownText(line.length > maxChars ? `${line.slice(0, maxChars)}…` : line);
+}
+
+/** The name of an entry in a report: TABLE public.teas. */
+export function labelOf({ kind, schema, name }: Heading): string {
+  return schema === null ? `${kind} ${name}` : `${kind} ${schema}.${name}`;
 }

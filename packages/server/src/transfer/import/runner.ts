@@ -1,18 +1,19 @@
-// Runs the entries of a dump of either format: decides with origin.ts and statements.ts, and keeps the report.
+// Runs the entries of a dump of either format, as allowed-contents.ts and rewrites.ts decide, and keeps the report.
 import { errors } from '../../errors/errors.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
 import { isRaised, type ServerError } from '../../postgres/wire/server-error.ts';
 import { findWords } from '../read/words.ts';
+import { judge } from './allowed-contents.ts';
 import { CopyRows } from './copy-rows.ts';
 import { catchesErrors } from './do-block.ts';
 import type { ImportSession, Outcome } from './import-session.ts';
-import { type Entry, judge, labelOf, type Origin } from './origin.ts';
+import type { Entry, Origin } from './origin.ts';
 import { isNeedlessExtension } from './platforms.ts';
 import { RemovedRows } from './removed-rows.ts';
-import type { Reporting, Weight } from './report.ts';
+import { labelOf, type Reporting, type Weight } from './report.ts';
+import { rewrite } from './rewrites.ts';
 import { Schemas } from './schemas.ts';
 import { SetAside } from './set-aside.ts';
-import { prepare } from './statements.ts';
 import { Triggers } from './triggers.ts';
 
 /** `listedRows`: as the reader of the dump counted them. */
@@ -120,15 +121,15 @@ export class Runner {
 
   private async single(statement: Statement): Promise<void> {
     const { text, entry } = statement;
-    const prepared = prepare(text, this.origin, this.role);
-    if ('skip' in prepared) {
-      this.noteOwner(prepared.owner ?? null);
-      if (prepared.skip !== null) this.skip(text, entry, prepared.skip, prepared.weight);
+    const rewritten = rewrite(text, this.origin, this.role);
+    if ('skip' in rewritten) {
+      this.noteOwner(rewritten.owner ?? null);
+      if (rewritten.skip !== null) this.skip(text, entry, rewritten.skip, rewritten.weight);
       return;
     }
     if (await this.triggers.take(text)) return;
-    const first = await this.run(prepared.run);
-    const outcome = first.error ? await this.runDifferently(prepared.run, entry, first) : first;
+    const first = await this.run(rewritten.run);
+    const outcome = first.error ? await this.runDifferently(rewritten.run, entry, first) : first;
     if (outcome.error) this.takeError(text, entry, outcome.error);
     else this.takeDone(outcome.tag, statement);
   }
@@ -208,12 +209,12 @@ export class Runner {
     // First: a partition whose constraint is not valid cannot be attached.
     await this.setAside.validate();
     for (const { text, entry, reason } of this.failed.splice(0)) {
-      const prepared = prepare(text, this.origin, this.role);
-      if ('skip' in prepared) continue;
-      const { error, tag } = await this.run(prepared.run);
+      const rewritten = rewrite(text, this.origin, this.role);
+      if ('skip' in rewritten) continue;
+      const { error, tag } = await this.run(rewritten.run);
       if (!error) this.takeDone(tag, { text, entry, listedRows: null });
       else if (error.state === sqlstate.foreignKeyViolation && !isRaised(error))
-        await this.keepForNewRows(prepared.run, entry, error);
+        await this.keepForNewRows(rewritten.run, entry, error);
       else this.skip(text, entry, reason);
     }
   }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { deleteFullBuckets } from '../../../src/access/end-users/rate-limits.ts';
 import { openDatabase } from '../../../src/postgres/admin/database.ts';
 import { sql } from '../../../src/postgres/sql.ts';
-import { databaseOf } from '../../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../../src/servers/databases/names.ts';
 import { inside, type TestProject } from '../../support/end-users.ts';
 import {
   type Answer,

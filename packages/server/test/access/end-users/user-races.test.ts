@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../../src/postgres/admin/database.ts';
 import { type Sql, sql } from '../../../src/postgres/sql.ts';
-import { databaseOf } from '../../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../../src/servers/databases/names.ts';
 import { type Answer, address, until, useTestService } from '../../support/helpers.ts';
 
 const rowhouse = useTestService();

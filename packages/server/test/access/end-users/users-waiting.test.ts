@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { sql } from '../../../src/postgres/sql.ts';
-import { databaseOf } from '../../../src/servers/databases/provision.ts';
+import { databaseOf } from '../../../src/servers/databases/names.ts';
 import { address, asAdmin, useTestService } from '../../support/helpers.ts';
 
 const rowhouse = useTestService();

@@ -5,7 +5,8 @@ import { jwtVerify } from 'jose';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../../src/postgres/admin/database.ts';
 import { type Sql, sql } from '../../../src/postgres/sql.ts';
-import { authRoleOf, databaseOf, loginOf } from '../../../src/servers/databases/provision.ts';
+import { loginOf } from '../../../src/servers/databases/login.ts';
+import { authRoleOf, databaseOf } from '../../../src/servers/databases/names.ts';
 import {
   type Answer,
   address,

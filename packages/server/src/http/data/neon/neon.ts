@@ -11,7 +11,7 @@ import type { Answer } from '../../../query/exchange/held-answer.ts';
 import type { Reader } from '../../../query/exchange/reader.ts';
 import { type NeonMode, neonForms } from '../../../query/neon.ts';
 import { runQuery } from '../../../query/run.ts';
-import type { ProjectLogin } from '../../../servers/databases/provision.ts';
+import type { ProjectLogin } from '../../../servers/databases/login.ts';
 import { queryBodyBytes } from '../../../settings/limits/requests.ts';
 import type { Deps } from '../../deps.ts';
 import type { DataRoute } from '../data-request.ts';
