@@ -52,6 +52,7 @@ import { openStatementProfiles } from './query/sessions/statement-profiles.ts';
 import { openGroupCommit } from './query/sharing/group-commit.ts';
 import { openPipelines } from './query/sharing/pipelines.ts';
 import { startParser } from './query/statement/parser.ts';
+import { countUnshared } from './query/unshared.ts';
 import { openDiskRelief } from './quotas/direct/disk-relief.ts';
 import { openHeadroom } from './quotas/headroom.ts';
 import { openCompactions } from './quotas/reclaiming/compact.ts';
@@ -166,6 +167,7 @@ export async function openService(options: Options): Promise<Service> {
   const survivors = openSurvivors(server, options.embedded, log);
   const terminations = openTerminations(servers, survivors);
   const traces = countTraces();
+  const unshared = countUnshared(log);
   const profiles = openStatementProfiles(() => sessions.counts().open);
   const sessions = openProjectSessions(servers, upgrades.ensure, limitsOf, {
     terminations,
@@ -224,6 +226,7 @@ export async function openService(options: Options): Promise<Service> {
     pipelines,
     groupCommit,
     insertBounds,
+    unshared,
     admission,
   };
   const tableCache = openTableCache();
@@ -361,7 +364,11 @@ export async function openService(options: Options): Promise<Service> {
       ...ownGauges,
     },
     serverGauges: { ...serverGauges(servers, sessions), ...ownServerGauges },
-    counters: serviceCounters({ refusals: refusals.counts, traces: traces.counts }),
+    counters: serviceCounters({
+      refusals: refusals.counts,
+      traces: traces.counts,
+      unshared: unshared.counts,
+    }),
     backgroundGauges: ownGauges,
     backgroundServerGauges: ownServerGauges,
     stop: async () => {

@@ -101,6 +101,7 @@ export function restartGauges(embedded: Embedded | null): Gauges {
 export function serviceCounters(counts: {
   refusals: () => Record<string, number>;
   traces: () => Record<string, number>;
+  unshared: () => Record<string, number>;
 }): Counters {
   return {
     rowhouse_writes_refused_total: {
@@ -112,6 +113,11 @@ export function serviceCounters(counts: {
       help: 'Shared sessions in which a statement left state behind. Must stay 0.',
       label: 'source',
       read: counts.traces,
+    },
+    rowhouse_unshared_statements_total: {
+      help: 'Statements that share no session, because code of the project may run with them. The log names the projects.',
+      label: 'because',
+      read: counts.unshared,
     },
   };
 }

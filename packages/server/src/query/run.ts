@@ -44,6 +44,7 @@ import { canPipeline, type Pipelines } from './sharing/pipelines.ts';
 import { atStandby, checkStandby, unlessOutdated } from './standby-reads.ts';
 import type { Parser } from './statement/parser.ts';
 import type { Statement } from './statement/statement.ts';
+import type { Unshared } from './unshared.ts';
 
 export type QueryDeps = {
   sessions: ProjectSessions;
@@ -52,6 +53,7 @@ export type QueryDeps = {
   pipelines: Pipelines;
   groupCommit: GroupCommit;
   insertBounds: InsertBounds;
+  unshared: Unshared;
   admission: AdmissionDeps;
 };
 
@@ -127,6 +129,7 @@ async function run(deps: QueryDeps, request: StatementRequest): Promise<Answer> 
     if (answered) return answered.answer;
   }
   const isOrdinary = mayShare(request);
+  if (!isPlain(profile)) deps.unshared.note(project.id, profile);
   if (isOrdinary && canPipeline(profile)) {
     const exchange = await inPipeline(deps, request);
     if (exchange) return answerOf(exchange, reader);

@@ -170,6 +170,7 @@ function change(
     const step = (write: CompiledWrite, made: Form): Step => ({
       statement: statementOf(tables.cache, write.text, {
         isPlain: write.isPlain,
+        code: written?.code ?? null,
         writes: true,
         isDelete: write.input.verb === 'delete',
         isInsert: write.input.verb === 'insert',

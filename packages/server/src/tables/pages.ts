@@ -130,7 +130,8 @@ async function makePlan(
   const unknown = unknownName(request, table, relations);
   if (unknown && !seesWhole) throw unknown;
   const page = compilePage(request, table, relations);
-  const statement = statementOf(tables.cache, page.text, { isPlain: page.isPlain, writes: false });
+  const code = all.find(({ isPlainToRead }) => !isPlainToRead)?.code ?? null;
+  const statement = statementOf(tables.cache, page.text, { isPlain: page.isPlain, writes: false, code });
   const plan = {
     request,
     table,

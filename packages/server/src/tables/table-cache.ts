@@ -216,9 +216,11 @@ export function statementOf(
     isInsert = false,
     insert = null,
     relation = null,
+    code = null,
   }: Pick<Statement, 'writes'> &
     Partial<Pick<Statement, 'isDelete' | 'isInsert' | 'insert'>> & {
       isPlain: boolean;
+      code?: string | null;
       relation?: string | null;
     },
 ): Statement {
@@ -231,6 +233,7 @@ export function statementOf(
     writes,
     isRead: !writes,
     reached: isPlain && relation !== null ? { ...noOtherObjects, relations: [relation] } : null,
+    because: isPlain ? null : (code ?? 'statement'),
     isProven: isPlain && relation === null,
     lazyText: null,
     isDelete,

@@ -51,6 +51,7 @@ const reset = async () => {
 type Asked = {
   method?: string;
   slug?: string;
+  path?: string;
   rest: string;
   headers?: Record<string, string>;
   body?: string;

@@ -26,6 +26,8 @@ export type StatementProfile = {
   hasRun: boolean;
   /** The full check, whatever suffices for the project: a policy, a view or children are behind its relations. */
   needsFull: boolean;
+  /** Why the catalog says that it may run code of the project; null: it does not, or was not asked. */
+  because: string | null;
   /** It broke the assumption: it tried to write, or changed its session. */
   isDistrusted: boolean;
   /** How long it usually takes, weighted towards the last runs. Infinity before the first run. */
@@ -142,6 +144,7 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
         asking: null,
         hasRun: false,
         needsFull: false,
+        because: null,
         isDistrusted: false,
         usualMs: Number.POSITIVE_INFINITY,
         sharedMs: Number.POSITIVE_INFINITY,
@@ -267,7 +270,9 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
   const asking = ask[check](profile.statement, reached, session).then(
     (answer) => {
       profile.asking = null;
-      if (answer === 'false') profile.wasPlain = false;
+      const isHarmful = answer !== null && !['true', 'quick', 'full', 'behind'].includes(answer);
+      if (isHarmful) profile.wasPlain = false;
+      profile.because = isHarmful ? answer : null;
       // Without code in the project, statements that ran meanwhile have not changed tables through code.
       const isCodeless =
         check !== 'full' &&

@@ -81,8 +81,9 @@ function isIdentityFunction(oid: string): string {
 const isViewsRule = `rule.ev_type operator(pg_catalog.=) '1' and rule.rulename operator(pg_catalog.=) '_RETURN'`;
 
 /**
- * CTEs that end in `code (relation, purpose)`: the relations in `chosen (oid)` with parts that are not known to be
- * harmless, for statements that read them ('read'), add rows to them (also 'insert') or change rows (also 'change').
+ * CTEs that end in `code (relation, purpose, because)`: the relations in `chosen (oid)` with parts that are not known to be
+ * harmless, for statements that read them ('read'), add rows to them (also 'insert') or change rows (also 'change'), and what
+ * these parts are (unshared.ts lists them).
  * When PostgreSQL plans any statement, it evaluates what it can of index expressions and similar. A foreign key makes it
  * plan a query on another table, under that table's owner. Needs `with recursive`.
  */
@@ -141,27 +142,27 @@ export const codeInChosen = `
     union all
     select relation, purpose, oid from pointed
   ),
-  stored (relation, purpose, expression) as (
-    select relation, purpose, pg_catalog.concat(indexprs::pg_catalog.text, indpred::pg_catalog.text)
+  stored (relation, purpose, because, expression) as (
+    select relation, purpose, 'index', pg_catalog.concat(indexprs::pg_catalog.text, indpred::pg_catalog.text)
     from planned join pg_catalog.pg_index on indrelid operator(pg_catalog.=) planned.oid
     where indexprs is not null or indpred is not null
     union all
-    select relation, purpose, conbin::pg_catalog.text
+    select relation, purpose, 'check', conbin::pg_catalog.text
     from planned join pg_catalog.pg_constraint on conrelid operator(pg_catalog.=) planned.oid
     where conbin is not null
     union all
-    select relation, purpose, stxexprs::pg_catalog.text
+    select relation, purpose, 'statistics', stxexprs::pg_catalog.text
     from planned join pg_catalog.pg_statistic_ext on stxrelid operator(pg_catalog.=) planned.oid
     where stxexprs is not null
     union all
-    select relation, purpose, partexprs::pg_catalog.text
+    select relation, purpose, 'partition', partexprs::pg_catalog.text
     from planned
     join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) planned.oid
     cross join lateral pg_catalog.pg_partition_ancestors(class.oid) as ancestor (oid)
     join pg_catalog.pg_partitioned_table on partrelid operator(pg_catalog.=) ancestor.oid
     where partexprs is not null and (class.relispartition or class.relkind operator(pg_catalog.=) 'p')
     union all
-    select relation, 'insert', adbin::pg_catalog.text
+    select relation, 'insert', 'default', adbin::pg_catalog.text
     from member join pg_catalog.pg_attrdef on adrelid operator(pg_catalog.=) member.oid
     union all
     select relation,
@@ -169,20 +170,20 @@ export const codeInChosen = `
         when not is_member or polcmd operator(pg_catalog.=) any ('{r,*}'::pg_catalog."char"[]) then purpose
         when polcmd operator(pg_catalog.=) 'a' then 'insert'
         else 'change' end,
-      pg_catalog.concat(polqual::pg_catalog.text, polwithcheck::pg_catalog.text)
+      'policy', pg_catalog.concat(polqual::pg_catalog.text, polwithcheck::pg_catalog.text)
     from reading
     join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) reading.oid
     join pg_catalog.pg_policy as policy on polrelid operator(pg_catalog.=) class.oid
     where ${isSecured('class')} and (is_member or polcmd operator(pg_catalog.=) any ('{r,*}'::pg_catalog."char"[]))
     union all
-    select relation, purpose, ev_action::pg_catalog.text
+    select relation, purpose, 'view', ev_action::pg_catalog.text
     from reading
     join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) reading.oid
     join pg_catalog.pg_rewrite as rule on ev_class operator(pg_catalog.=) class.oid
     where class.relkind operator(pg_catalog.=) 'v'
   ),
-  code (relation, purpose) as (
-    select stored.relation, purpose
+  code (relation, purpose, because) as (
+    select stored.relation, purpose, because
     from stored
     cross join lateral pg_catalog.regexp_matches(expression, '\\{([A-Z]+)|:([A-Za-z_]+) ([0-9]+)', 'g') as found (part)
     cross join lateral (select part[3]::pg_catalog.int8::pg_catalog.oid) as number (oid)
@@ -210,14 +211,14 @@ export const codeInChosen = `
     end
     union all
     -- Lists of oids, such as the types of a function's columns: none may be the project's.
-    select relation, purpose from stored where expression operator(pg_catalog.~) '\\(o [0-9 ]*[0-9]{5}'
+    select relation, purpose, because from stored where expression operator(pg_catalog.~) '\\(o [0-9 ]*[0-9]{5}'
     union all
-    select relation, purpose
+    select relation, purpose, 'index'
     from planned join pg_catalog.pg_index on indrelid operator(pg_catalog.=) planned.oid
     where ${firstUserOid} operator(pg_catalog.<=) any (indcollation::pg_catalog.oid[])
       or ${isOwnClassIn('indclass')}
     union all
-    select relation, purpose
+    select relation, purpose, 'partition'
     from planned
     join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) planned.oid
     cross join lateral pg_catalog.pg_partition_ancestors(class.oid) as ancestor (oid)
@@ -226,13 +227,13 @@ export const codeInChosen = `
       ${firstUserOid} operator(pg_catalog.<=) any (partcollation::pg_catalog.oid[])
       or ${isOwnClassIn('partclass')})
     union all
-    select relation, purpose
+    select relation, purpose, 'constraint'
     from planned join pg_catalog.pg_constraint on conrelid operator(pg_catalog.=) planned.oid
     where ${firstUserOid} operator(pg_catalog.<=) any (conexclop)
       or ${firstUserOid} operator(pg_catalog.<=) any (conpfeqop)
       or ${firstUserOid} operator(pg_catalog.<=) any (conffeqop)
     union all
-    select relation, purpose
+    select relation, purpose, 'relation'
     from reading join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) reading.oid
     where class.relkind operator(pg_catalog.<>) all ('{r,m,v,p}'::pg_catalog."char"[]) or ${isOwn('class.relam')}
       -- What PostgreSQL brings as a view calls functions that are not judged here.
@@ -241,26 +242,26 @@ export const codeInChosen = `
         select from pg_catalog.pg_rewrite as rule
         where ev_class operator(pg_catalog.=) class.oid and not (${isViewsRule}))
     union all
-    select relation, purpose
+    select relation, purpose, 'column'
     from reading join pg_catalog.pg_attribute on attrelid operator(pg_catalog.=) reading.oid
     where attnum operator(pg_catalog.>) 0 and not attisdropped and (
       attgenerated operator(pg_catalog.=) 'v' or ${isOwn('attcollation')} or ${isOwnType('atttypid')})
     union all
-    select relation, 'insert'
+    select relation, 'insert', 'trigger'
     from member join pg_catalog.pg_trigger on tgrelid operator(pg_catalog.=) member.oid
     where not tgisinternal
     union all
     -- What is written through a view is not followed.
-    select relation, 'insert'
+    select relation, 'insert', 'relation'
     from member join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) member.oid
     where class.relkind operator(pg_catalog.<>) all ('{r,p}'::pg_catalog."char"[])
     union all
-    select relation, purpose
+    select relation, purpose, 'foreign key'
     from pointed join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) pointed.oid
     where class.relkind operator(pg_catalog.<>) 'r' or class.relforcerowsecurity
     union all
     -- The change cascades to rows of other tables.
-    select relation, 'change'
+    select relation, 'change', 'foreign key'
     from member join pg_catalog.pg_constraint on confrelid operator(pg_catalog.=) member.oid
     where confupdtype operator(pg_catalog.=) any ('{c,n,d}'::pg_catalog."char"[])
       or confdeltype operator(pg_catalog.=) any ('{c,n,d}'::pg_catalog."char"[])
@@ -343,21 +344,23 @@ const resolvesNamesAsUsual = `pg_catalog.current_setting('search_path') operator
       union all
       select from pg_catalog.pg_type where typnamespace operator(pg_catalog.=) pg_catalog.pg_my_temp_schema()))`;
 
-/** 'true' (harmless) or 'false'. Names of functions: $3, types: $4, operators: $5, collations: $6. $7: purposes. */
+/** 'true' (harmless), or why it is not: see unshared.ts. Names of functions: $3, types: $4, operators: $5, collations: $6. $7: purposes. */
 export const fullCheck = `
   with recursive ${chosen}, ${codeInChosen}
-  select (
-    ${resolvesNamesAsUsual} and ${allExist}
-    and not exists (select from code where purpose operator(pg_catalog.=) any ($7::pg_catalog.text[]))
-    and not exists (${ownCasts})
-    and not exists (${ownOperators} and operator.oprname operator(pg_catalog.=) any ($5::pg_catalog.name[]))
-    and not exists (${ownFunctions} and function.proname operator(pg_catalog.=) any ($3::pg_catalog.name[]))
-    and not exists (${volatileFunctions})
-    and not exists (${namedTypes} and ${isOwnType('named.oid')})
-    and not exists (
+  select case
+    when not (${resolvesNamesAsUsual} and ${allExist}) then 'name'
+    when exists (select from code where purpose operator(pg_catalog.=) any ($7::pg_catalog.text[])) then (
+      select pg_catalog.min(because) from code where purpose operator(pg_catalog.=) any ($7::pg_catalog.text[]))
+    when exists (${ownCasts}) then 'cast'
+    when exists (${ownOperators} and operator.oprname operator(pg_catalog.=) any ($5::pg_catalog.name[])) then 'operator'
+    when exists (${ownFunctions} and function.proname operator(pg_catalog.=) any ($3::pg_catalog.name[]))
+      or exists (${volatileFunctions}) then 'function'
+    when exists (${namedTypes} and ${isOwnType('named.oid')}) then 'type'
+    when exists (
       select from pg_catalog.pg_collation
-      where collname operator(pg_catalog.=) any ($6::pg_catalog.name[]) and ${isOwn('pg_collation.oid')})
-  )::pg_catalog.text`;
+      where collname operator(pg_catalog.=) any ($6::pg_catalog.name[]) and ${isOwn('pg_collation.oid')}) then 'collation'
+    else 'true'
+  end`;
 
 /**
  * The same for a read in a project without code, as most projects are: without a function, operator, cast or collation of

@@ -8,6 +8,7 @@ const statement = (): Statement => ({
   writes: false,
   isRead: true,
   reached: null,
+  because: null,
   isProven: false,
   lazyText: null,
   isDelete: false,

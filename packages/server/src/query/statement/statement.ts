@@ -17,6 +17,8 @@ export type Statement = Readonly<{
   isRead: boolean;
   /** The objects that it names, if it can reach no others; null if that is unknown. */
   reached: Reached | null;
+  /** What of it may run code of the project, if that is known without asking the catalog (unshared.ts). */
+  because: string | null;
   /** Compiled by the service, for tables known to run no code: it leaves nothing in a session. */
   isProven: boolean;
   /** An equivalent text that returns its first rows before it has computed all; null if there is nothing to gain. */

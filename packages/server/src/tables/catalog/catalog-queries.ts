@@ -176,9 +176,10 @@ function describe(which: string): string {
       where near.confrelid operator(pg_catalog.=) class.oid
         -- A join table is one whose unique key covers both foreign keys.
         and ${uniqueOver('near.conrelid', 'operator(pg_catalog.@>) (near.conkey operator(pg_catalog.||) far.conkey)')}),
-    'readsRunCode', exists (
-      select from code where relation operator(pg_catalog.=) class.oid and purpose operator(pg_catalog.=) 'read'),
-    'changesRunCode', exists (select from code where relation operator(pg_catalog.=) class.oid),
+    'codeInReads', (
+      select pg_catalog.min(because) from code
+      where relation operator(pg_catalog.=) class.oid and purpose operator(pg_catalog.=) 'read'),
+    'codeInChanges', (select pg_catalog.min(because) from code where relation operator(pg_catalog.=) class.oid),
     'usesSequences', exists (
       select from (
         select adbin::pg_catalog.text from pg_catalog.pg_attrdef where adrelid operator(pg_catalog.=) class.oid

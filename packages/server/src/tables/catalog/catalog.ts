@@ -28,6 +28,8 @@ export type Table = Readonly<{
   /** Reading, or writing, calls no code of the project and leaves no state in a session, except for sequences. */
   isPlainToRead: boolean;
   isPlainToWrite: boolean;
+  /** What may run code of the project, for reads first; null: nothing. */
+  code: string | null;
   /** Inserting leaves the state of sequences (currval, lastval) in the session. */
   usesSequences: boolean;
   version: string;
@@ -199,8 +201,8 @@ type Row = {
   from: Omit<Reference, 'isOwn' | 'isToOne' | 'through'>[] | null;
   to: (Omit<Reference, 'isOwn' | 'isToOne' | 'through'> & { isUnique: boolean })[] | null;
   through: (Omit<Reference, 'isOwn' | 'isToOne' | 'through'> & NonNullable<Reference['through']>)[] | null;
-  readsRunCode: boolean;
-  changesRunCode: boolean;
+  codeInReads: string | null;
+  codeInChanges: string | null;
   usesSequences: boolean;
 };
 
@@ -246,8 +248,9 @@ function toTable(row: Row): Table {
     can: { update: has(row.updatable, 4), insert: has(row.updatable, 8), delete: has(row.updatable, 16) },
     grants: row.grants,
     exposed: row.exposed && { ...row.exposed, kind: kinds[row.exposed.kind] ?? 'table' },
-    isPlainToRead: !row.readsRunCode,
-    isPlainToWrite: !row.changesRunCode,
+    isPlainToRead: row.codeInReads === null,
+    isPlainToWrite: row.codeInChanges === null,
+    code: row.codeInReads ?? row.codeInChanges,
     usesSequences: row.usesSequences || columns.some(({ identity }) => identity !== null),
     version: row.version,
   };
