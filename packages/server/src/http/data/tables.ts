@@ -92,7 +92,6 @@ const read: DataRoute = {
   },
   run: (request) => {
     const { deps, accepted, deadline } = request;
-    requireRows(request.caller, 'tables:read');
     const call = callOf(request, 'select');
     if (!accepted) return readPage(deps.tables, call);
     // All rows of a table can take long, as an import can.
@@ -122,49 +121,47 @@ const insert: DataRoute = {
   },
   run: (request) => {
     const { deps, body } = request;
-    requireRows(request.caller, 'tables:write');
-    if (isStream(body)) return importStream(request, body);
-    return insertRows(deps.tables, callOf(request, 'insert'), body as SentRows);
+    const call = callOf(request, 'insert');
+    return isStream(body)
+      ? importStream(request, call, body)
+      : insertRows(deps.tables, call, body as SentRows);
   },
+};
+
+const changing = {
+  ...writing,
+  fails: [...changeFailures, 'row_not_found'],
+} as const satisfies Partial<DataRoute>;
+const documentedChange = {
+  ...documented,
+  description: `A request without a filter gets 400. ${asUser}`,
+  querystring: ChangeQuery,
+  response: { 200: ChangeResponse },
 };
 
 const update: DataRoute = {
-  ...writing,
+  ...changing,
   method: 'PATCH',
   takesRows: true,
-  fails: [...changeFailures, 'row_not_found'],
   schema: {
-    ...documented,
+    ...documentedChange,
     operationId: 'updateRows',
     summary: 'Update the rows that match a filter',
-    description: `A request without a filter gets 400. ${asUser}`,
-    querystring: ChangeQuery,
     body: ChangeBody,
-    response: { 200: ChangeResponse },
   },
-  run: (request) => {
-    requireRows(request.caller, 'tables:write');
-    return updateRows(request.deps.tables, callOf(request, 'update'), request.body as SentRows);
-  },
+  run: (request) => updateRows(request.deps.tables, callOf(request, 'update'), request.body as SentRows),
 };
 
 const remove: DataRoute = {
-  ...writing,
+  ...changing,
   method: 'DELETE',
   bodyLimit: otherBodyBytes,
-  fails: [...changeFailures, 'row_not_found'],
   schema: {
-    ...documented,
+    ...documentedChange,
     operationId: 'deleteRows',
     summary: 'Delete the rows that match a filter',
-    description: `A request without a filter gets 400. ${asUser}`,
-    querystring: ChangeQuery,
-    response: { 200: ChangeResponse },
   },
-  run: (request) => {
-    requireRows(request.caller, 'tables:write');
-    return deleteRows(request.deps.tables, callOf(request, 'delete'));
-  },
+  run: (request) => deleteRows(request.deps.tables, callOf(request, 'delete')),
 };
 
 export const tableRoutes = [read, insert, update, remove] as const;
@@ -183,25 +180,26 @@ function isStream(body: unknown): body is SentStream {
   return typeof body === 'object' && body !== null && 'format' in body;
 }
 
-async function importStream(request: RunningRequest, { format, pieces }: SentStream): Promise<Buffer> {
-  const { deps, caller, params, rawQuery, deadline } = request;
+async function importStream(
+  { deps, caller, deadline }: RunningRequest,
+  { project, name, rawQuery, reader }: TableCall,
+  { format, pieces }: SentStream,
+): Promise<Buffer> {
   if (rawQuery !== '') {
     throw errors.invalidRequest(
       [{ path: '', problem: 'an import does not accept parameters' }],
       'Omit the query string. For upserts, or to get the rows back, send the rows as a JSON array.',
     );
   }
-  const project = actingAs(caller, request.login);
-  const table = await tablesOf(deps.tables, project, tableAccessOf(caller)).get(params.table);
+  const maySee = tableAccessOf(caller);
+  const table = await tablesOf(deps.tables, project, maySee).get(name);
   requireTables(caller, [table]);
   const { maxTimeoutMs: timeoutMs } = deps.limits;
   const options = { timeoutMs, onBegin: () => deadline.allow(timeoutMs) };
   const body = withoutWaiting(pieces, deadline);
-  const importing = importRows(deps.query, { project, table, format, body, reader: request }, options);
+  const importing = importRows(deps.query, { project, table, format, body, reader }, options);
   const { rowCount } = await importing.catch((error) => {
-    throw error instanceof RowhouseError
-      ? withoutHidden(error, error, [table], tableAccessOf(caller))
-      : error;
+    throw error instanceof RowhouseError ? withoutHidden(error, error, [table], maySee) : error;
   });
   return Buffer.from(JSON.stringify({ ok: true, row_count: rowCount }));
 }
@@ -218,14 +216,12 @@ function withoutWaiting(body: AsyncIterable<Buffer>, deadline: RequestDeadline):
 
 function callOf(request: RunningRequest, action: Action): TableCall {
   const { deps, caller, params, rawQuery } = request;
+  // A publishable key has no scope for rows: it can do what the acting user can do, or else `anon`.
+  if (caller.kind !== 'publishable')
+    requireScope(caller, action === 'select' ? 'tables:read' : 'tables:write');
   const project = actingAs(caller, request.login);
   const access = accessOf(deps, caller, project, action);
   return { project, name: params.table, rawQuery, reader: request, access };
-}
-
-/** A publishable key has no scope for rows: it can do what the acting user can do, or else `anon`. */
-function requireRows(caller: Caller, scope: 'tables:read' | 'tables:write'): void {
-  if (caller.kind !== 'publishable') requireScope(caller, scope);
 }
 
 function accessOf(deps: Deps, caller: Caller, { actingUser }: ProjectLogin, action: Action): TableAccess {
