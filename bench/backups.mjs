@@ -11,8 +11,8 @@ import { perSecond, range, report } from './report.mjs';
 const { seconds, turns, project, wal, write } = readOptions({
   seconds: { quick: 3, full: 5 },
   turns: { quick: 3, full: 7 },
-  project: 50,
-  wal: { quick: 500, full: 4000 },
+  project: { quick: 50, full: 50, what: 'MB of the project that is restored' },
+  wal: { quick: 500, full: 4000, what: 'MB of WAL since its backup' },
 });
 needTools('wrk');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-backups-'));

@@ -12,8 +12,8 @@ import { report } from './report.mjs';
 
 const { repeats, small, large, write } = readOptions({
   repeats: { quick: 1, full: 5 },
-  small: 89,
-  large: { quick: 200, full: 857 },
+  small: { quick: 89, full: 89, what: 'MB of the project that is copied' },
+  large: { quick: 200, full: 857, what: 'MB of the project that is cloned' },
 });
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-branches-'));
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

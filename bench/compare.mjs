@@ -17,12 +17,12 @@ import { postmasterOf, withCpuMs } from './processes.mjs';
 import { perSecond, tableOf } from './report.mjs';
 
 const options = readOptions({
-  compare: null,
+  compare: { quick: null, full: null, what: 'a commit, a compiled checkout, or a file that --save wrote' },
   turns: { quick: fewestTurns, full: 9 },
   seconds: { quick: 1, full: 3 },
   connections: 32,
-  loads: null,
-  save: null,
+  loads: { quick: null, full: null, what: 'the names of the loads to measure, separated by commas' },
+  save: { quick: null, full: null, what: 'a file for the figures' },
 });
 needTools('wrk');
 if (options.turns < fewestTurns) throw new Error(`--turns must be at least ${fewestTurns}.`);

@@ -10,8 +10,8 @@ import { readOptions } from './options.mjs';
 import { report } from './report.mjs';
 
 const options = readOptions({
-  rows: { quick: 50_000, full: 1_000_000 },
-  scroll: { quick: 2_000, full: 10_000 },
+  rows: { quick: 50_000, full: 1_000_000, what: 'rows of the table' },
+  scroll: { quick: 2_000, full: 10_000, what: 'rows to scroll through' },
   repeats: { quick: 1, full: 5 },
 });
 const { chromium } = createRequire(import.meta.url)('playwright-core');

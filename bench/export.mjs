@@ -14,7 +14,7 @@ import { forgetPeak, helpersMb, peakMb, postmasterOf, residentMb } from './proce
 import { range, report } from './report.mjs';
 
 const { quick, write, large, turns } = readOptions({
-  large: { quick: 200, full: 1_000 },
+  large: { quick: 200, full: 1_000, what: 'MB of the large project' },
   turns: { quick: 1, full: 5 },
 });
 const native = findNative();

@@ -13,9 +13,9 @@ import { perSecond, report } from './report.mjs';
 
 const { projects, servers, seconds, idle, write } = readOptions({
   projects: { quick: 50_000, full: 1_000_000 },
-  servers: { quick: 20, full: 200 },
+  servers: { quick: 20, full: 200, what: 'servers of the fleet' },
   seconds: { quick: 2, full: 5 },
-  idle: { quick: 10, full: 60 },
+  idle: { quick: 10, full: 60, what: 'seconds in which the service is idle' },
 });
 needTools('wrk', 'pgbench', 'psql');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-fleet-'));

@@ -16,7 +16,7 @@ const { seconds, turns, connections, before, write } = readOptions({
   seconds: { quick: 1, full: 5 },
   turns: { quick: 1, full: 7 },
   connections: 8,
-  before: null,
+  before: { quick: null, full: null, what: 'the compiled checkout of an earlier version' },
 });
 needTools('wrk');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-fleet-load-'));

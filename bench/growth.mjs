@@ -29,7 +29,7 @@ import { range, report } from './report.mjs';
 
 const options = readOptions({
   projects: { quick: [20], full: [1, 100, 1_000, 3_000] },
-  rows: { quick: [1_000, 10_000], full: [10_000, 1_000_000, 10_000_000] },
+  rows: { quick: [1_000, 10_000], full: [10_000, 1_000_000, 10_000_000], what: 'rows of the tables' },
   seconds: { quick: 1, full: 3 },
   repeats: { quick: 1, full: 5 },
   connections: 32,

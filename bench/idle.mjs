@@ -14,7 +14,7 @@ import { report } from './report.mjs';
 const options = readOptions({
   projects: { quick: 50, full: 3_000 },
   seconds: { quick: 5, full: 60 },
-  rest: { quick: 0, full: 1_300 },
+  rest: { quick: 0, full: 1_300, what: 'seconds between the start and the first measurement' },
   data: null,
 });
 const { projects: wanted, seconds, rest } = options;

@@ -11,7 +11,7 @@ import { report } from './report.mjs';
 
 const { repeats, size, write } = readOptions({
   repeats: { quick: 1, full: 5 },
-  size: { quick: 20, full: 88 },
+  size: { quick: 20, full: 88, what: 'MB of the project' },
 });
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-moves-'));
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

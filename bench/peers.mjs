@@ -17,11 +17,11 @@ import { cpuMs, familyOf, postmasterOf, residentMb, withCpuMs } from './processe
 import { perSecond } from './report.mjs';
 
 const options = readOptions({
-  only: null,
+  only: { quick: null, full: null, what: 'the names of the peers, separated by commas' },
   seconds: { quick: 1, full: 2 },
   repeats: { quick: 1, full: 5 },
-  install: false,
-  'no-sweep': false,
+  install: { quick: false, full: false, what: 'installs peers in a quick run, too' },
+  'no-sweep': { quick: false, full: false, what: 'leaves out the rates by number of connections' },
 });
 const { seconds, repeats } = options;
 const connections = 32;

@@ -16,9 +16,13 @@ needTools('pgbench');
 const { seconds, turns, clients, scale, idle, write } = readOptions({
   seconds: { quick: 2, full: 10 },
   turns: { quick: 1, full: 5 },
-  clients: [1, 8, 32],
-  scale: { quick: 1, full: 10 },
-  idle: { quick: 40, full: 200 },
+  clients: {
+    quick: [1, 8, 32],
+    full: [1, 8, 32],
+    what: 'clients of pgbench, one measurement for each number',
+  },
+  scale: { quick: 1, full: 10, what: "pgbench's scale: 100,000 rows each" },
+  idle: { quick: 40, full: 200, what: 'idle connections whose memory is measured' },
 });
 const idlePerProject = 20;
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-proxy-'));

@@ -159,6 +159,13 @@ function parentOf(pid) {
   return stat ? Number(stat.split(' ')[1]) : null;
 }
 
+/** CPU time that all other processes of the machine have taken, in milliseconds: it shows whether a run was alone. */
+export function othersMs(pid, postmaster) {
+  const [, user, nice, system] = readFileSync('/proc/stat', 'utf8').split(/\s+/, 4);
+  const { service, postgres } = cpuMs(pid, postmaster);
+  return (Number(user) + Number(nice) + Number(system)) * 10 - service - postgres;
+}
+
 /** Empty if the process has ended in the meantime. */
 function read(pid, file) {
   try {

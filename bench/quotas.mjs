@@ -14,7 +14,11 @@ import { report } from './report.mjs';
 const options = readOptions({
   seconds: { quick: 1, full: 3 },
   repeats: { quick: 1, full: 7 },
-  writers: { quick: [4], full: [1, 4, 16] },
+  writers: {
+    quick: [4],
+    full: [1, 4, 16],
+    what: 'writers that fill a project, one measurement for each number',
+  },
 });
 needTools('wrk');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-quotas-'));

@@ -35,8 +35,21 @@ export function report(name, header, rows, write, { notes = [], tables = [], plo
   const others = before.split(/^(?=## )/m).filter((part) => !part.startsWith(`## ${name}\n`));
   const [head, ...sections] = others;
   sections.push(section);
-  sections.sort();
+  // What callers send most comes first, the others by name.
+  sections.sort((a, b) => b.startsWith(first) - a.startsWith(first) || (a < b ? -1 : 1));
   writeFileSync(file, `${[head.trimEnd(), ...sections.map((part) => part.trimEnd())].join('\n\n')}\n`);
+}
+
+const first = '## forms\n';
+
+/** Replaces what a page of the documentation quotes: the text between `<!-- bench:name -->` and `<!-- /bench:name -->`. */
+export function quote(page, name, text) {
+  const file = path.resolve(import.meta.dirname, '..', page);
+  const before = readFileSync(file, 'utf8');
+  const [open, close] = [`<!-- bench:${name} -->`, `<!-- /bench:${name} -->`];
+  const [from, to] = [before.indexOf(open), before.indexOf(close)];
+  if (from < 0 || to < from) throw new Error(`${page} has no ${open} followed by ${close}.`);
+  writeFileSync(file, `${before.slice(0, from + open.length)}\n${text}\n${before.slice(to)}`);
 }
 
 /** Writes bench/plots/<name>.svg. Omits rows whose cell is not a number with this unit. */

@@ -19,7 +19,7 @@ import { createRequests } from './soak-requests.mjs';
 import { hostile } from './soak-statements.mjs';
 
 const options = readOptions({
-  minutes: { quick: 0.35, full: 20 },
+  minutes: { quick: 0.35, full: 20, what: 'how long the load lasts' },
   projects: { quick: 12, full: 50 },
   clients: 16,
 });

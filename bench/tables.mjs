@@ -14,7 +14,7 @@ const options = readOptions({
   seconds: { quick: 1, full: 3 },
   repeats: { quick: 1, full: 7 },
   connections: 32,
-  rows: { quick: 200_000, full: 2_000_000 },
+  rows: { quick: 200_000, full: 2_000_000, what: 'rows of the table with deep pages' },
 });
 const { repeats, rows: total } = options;
 needTools('wrk', 'psql');
