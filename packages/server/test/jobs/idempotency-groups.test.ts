@@ -16,7 +16,8 @@ async function countWrites(control: Control, act: () => Promise<unknown>): Promi
   const query = vi.spyOn(control, 'query');
   try {
     await act();
-    return query.mock.calls.filter(([{ text }]) => /(insert into|update|delete from) repeats\s/.test(text)).length;
+    return query.mock.calls.filter(([{ text }]) => /(insert into|update|delete from) repeats\s/.test(text))
+      .length;
   } finally {
     query.mockRestore();
   }
