@@ -18,7 +18,7 @@ export const ranks = [
   [['lib']],
   // The way to PostgreSQL: the protocol, pools, the service's own connections, replication. Only this room imports a driver.
   [
-    ['postgres/sql', 'postgres/sqlstate'],
+    ['postgres/sql', 'postgres/sqlstate', 'postgres/bytea-array'],
     ['postgres/wire', 'postgres/stored-rate-limits'],
     ['postgres/pool', 'postgres/admin'],
     ['postgres/replication'],

@@ -35,6 +35,13 @@ export function unsealBytes(masterKey: Buffer, purpose: Purpose, sealed: Buffer,
   return Buffer.concat([decipher.update(sealed.subarray(28)), decipher.final()]);
 }
 
+const sealingKeys = new WeakMap<Buffer, Map<Purpose, Buffer>>();
+
+/** Deriving it takes longer than sealing a small response. */
 function sealingKey(masterKey: Buffer, purpose: Purpose): Buffer {
-  return Buffer.from(hkdfSync('sha256', masterKey, '', `rowhouse ${purpose}`, 32));
+  const known = sealingKeys.get(masterKey) ?? new Map<Purpose, Buffer>();
+  sealingKeys.set(masterKey, known);
+  const key = known.get(purpose) ?? Buffer.from(hkdfSync('sha256', masterKey, '', `rowhouse ${purpose}`, 32));
+  known.set(purpose, key);
+  return key;
 }

@@ -3,16 +3,29 @@
 // A request whose process died is never run again, because it is unknown how far it got.
 
 import { createHash, createHmac, hkdfSync, randomUUID } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
 import type { Control } from '../control/control.ts';
 import { sealBytes, unsealBytes } from '../control/seal.ts';
 import { errors } from '../errors/errors.ts';
 import type { Caller } from '../keys/caller.ts';
-import { upTo } from '../lib/cache-size.ts';
-import { isState } from '../postgres/admin/database.ts';
+import { openGroups } from '../lib/groups.ts';
+import { openInFlight } from '../lib/in-flight.ts';
+import { isState, PostgresError } from '../postgres/admin/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { idempotencyLimits, keptResponseHours } from '../settings/limits/idempotency.ts';
+import {
+  type EndedRow,
+  endAlone,
+  endTogether,
+  type FoundRow,
+  findRow,
+  type Held,
+  type NewRow,
+  reserveAlone,
+  reserveTogether,
+  stayAlive,
+} from './repeat-rows.ts';
+import { isOver, shareOf, type Usage, watchUsage } from './repeat-usage.ts';
 
 export type IdempotentRequest = {
   caller: Caller;
@@ -56,11 +69,10 @@ type Options = {
   limits?: typeof idempotencyLimits;
 };
 
-type Held = { id: Buffer; holder: string };
-type Unwritten = Held & { outcome: Exclude<Outcome, { is: 'answered' }> };
-
 /** How many outcomes wait while PostgreSQL is unavailable. Further ones end as unknown. */
 const maxUnwritten = 10_000;
+/** One statement writes this many rows, and this many bytes of responses; a larger response has a statement of its own. */
+const [sharedRows, sharedBytes] = [100, 256 * 1024];
 
 export function openIdempotency({
   control,
@@ -72,17 +84,46 @@ export function openIdempotency({
   /** A plain hash of a body with a password would allow guessing the password. */
   const fingerprintKey = Buffer.from(hkdfSync('sha256', masterKey, '', 'rowhouse fingerprints', 32));
   const keyed = (plain: Buffer) => createHmac('sha256', fingerprintKey).update(plain).digest();
-  const keyedOrNull = (plain: Buffer | null) => plain && keyed(plain);
   const running = new Set<Held>();
-  const unwritten = new Set<Unwritten>();
+  const unwritten = new Set<EndedRow>();
   const usages = watchUsage(control);
+  const reserving = openInFlight<NewRow | null>();
+
+  const times = () => {
+    const at = now();
+    return {
+      at: new Date(at),
+      expiresAt: new Date(at + keptResponseHours * 60 * 60_000),
+      aliveMs: limits.aliveMs,
+    };
+  };
+  const isUndone = (error: unknown) => error instanceof PostgresError;
+  const reservations = openGroups<NewRow, boolean>({
+    runTogether: (rows) => reserveTogether(control, rows, times()),
+    runAlone: (row) => reserveAlone(control, row, times()),
+    isUndone,
+    maxEntries: sharedRows,
+    maxUnderWay: 1,
+  });
+  const endings = openGroups<EndedRow, void>({
+    runTogether: async (rows) => {
+      await endTogether(control, rows);
+      return [];
+    },
+    runAlone: (row) => endAlone(control, row),
+    isUndone,
+    maxEntries: sharedRows,
+    maxUnderWay: 1,
+    maxBytes: sharedBytes,
+    bytesOf: ({ answer }) => answer?.length ?? 0,
+  });
 
   const beat = async () => {
     for (const left of [...unwritten]) {
-      await write(control, left, left.outcome);
+      await endAlone(control, left);
       unwritten.delete(left);
     }
-    if (running.size > 0) await stayAlive(control, [...running], limits.aliveMs);
+    if (running.size > 0) await stayAlive(control, running, limits.aliveMs);
   };
   let beating: Promise<void> | null = null;
   const timer = setInterval(() => {
@@ -93,24 +134,24 @@ export function openIdempotency({
       });
   }, limits.beatMs).unref();
 
-  const writeLater = (left: Unwritten) => {
+  const writeLater = (left: EndedRow) => {
     if (unwritten.size < maxUnwritten) unwritten.add(left);
   };
 
-  const hold = (held: Held, usage: Usage): Reservation => {
+  const hold = (held: NewRow, plain: Buffer | null, usage: Usage): Reservation => {
     running.add(held);
     return {
       end: async (given) => {
-        const outcome = withFingerprint(given, keyedOrNull);
-        const bounded = withinBounds(outcome, usage.bytes > limits.maxBytes, limits);
+        const outcome = withinBounds(given, usage.bytes > limits.maxBytes, limits);
+        if (outcome.is === 'answered') usage.bytes += outcome.answer.body.length;
+        const hash = 'fingerprint' in outcome ? outcome.fingerprint : null;
+        // It was computed for the reservation, unless the body was streamed.
+        const fingerprint = hash === plain ? held.fingerprint : hash && keyed(hash);
         try {
-          if (bounded.is === 'answered') {
-            usage.bytes += bounded.answer.body.length;
-            await keep(control, held, bounded, masterKey);
-          } else await write(control, held, bounded);
+          await endings.run(held.accountId, endedRow(held, fingerprint, outcome, masterKey));
         } catch (error) {
           onError(error);
-          writeLater({ ...held, outcome: withoutAnswer(bounded) });
+          writeLater(endedRow(held, fingerprint, withoutAnswer(outcome), masterKey));
         } finally {
           running.delete(held);
         }
@@ -118,56 +159,53 @@ export function openIdempotency({
     };
   };
 
-  const reserve = async (id: Buffer, request: IdempotentRequest, usage: Usage): Promise<Held | null> => {
-    const held = { id, holder: randomUUID() };
-    const { accountId, kind } = request.caller;
-    const at = now();
-    try {
-      const mine = await control.query(sql`
-        insert into repeats (id, account_id, is_public, holder, alive_until, fingerprint, expires_at)
-        values (${id}, ${accountId}, ${kind === 'publishable'}, ${held.holder},
-                clock_timestamp() + make_interval(secs => ${limits.aliveMs / 1000}), ${request.fingerprint},
-                ${new Date(at + keptResponseHours * 60 * 60_000)})
-        on conflict (id) do update
-          set state = 'running', holder = excluded.holder, alive_until = excluded.alive_until,
-              fingerprint = excluded.fingerprint, expires_at = excluded.expires_at,
-              status = null, content_type = null, location = null, answer = null
-          where repeats.expires_at <= ${new Date(at)}
-            and (repeats.state <> 'running' or repeats.alive_until < clock_timestamp())
-        returning 1`);
-      if (mine.length > 0) usage.begun++;
-      return mine.length > 0 ? held : null;
-    } catch (error) {
-      if (isState(error, sqlstate.lockNotAvailable)) throw errors.repeatRunning();
-      // The row may have been written nevertheless, and nothing will run.
-      writeLater({ ...held, outcome: { is: 'nothing_ran' } });
-      throw error;
-    }
+  /** null: the key is reserved, or was used. Requests with the same key share a reservation, which is that of the first one. */
+  const reserve = async (row: NewRow, usage: Usage, isRetry: boolean): Promise<NewRow | null> => {
+    const holder = await reserving(row.id.toString('latin1'), async () => {
+      try {
+        // Together, rows that have expired are not taken over.
+        const isMine = isRetry
+          ? await reserveAlone(control, row, times())
+          : await reservations.run(row.accountId, row);
+        if (isMine) usage.begun++;
+        return isMine ? row : null;
+      } catch (error) {
+        if (isState(error, sqlstate.lockNotAvailable)) throw errors.repeatRunning();
+        // The row may have been written nevertheless, and nothing will run.
+        writeLater(endedRow(row, null, { is: 'nothing_ran' }, masterKey));
+        throw error;
+      }
+    });
+    return holder === row ? row : null;
   };
 
   return {
     begin: async (plain) => {
       const request: IdempotentRequest = {
         ...plain,
-        fingerprint: keyedOrNull(plain.fingerprint),
+        fingerprint: plain.fingerprint && keyed(plain.fingerprint),
         readToEnd: async () => keyed(await plain.readToEnd()),
       };
+      const { caller, fingerprint } = request;
+      const { accountId, kind } = caller;
       const id = idOf(request);
-      const usage = await usages.of(request.caller.accountId);
-      const isFull = isOver(usage, request.caller, limits.maxKeys);
+      const usage = await usages.of(accountId);
+      const isFull = isOver(usage, caller, limits.maxKeys);
       // The first request may end, and free the key, between the two queries.
       for (let attempt = 0; attempt < 10; attempt++) {
-        const held = isFull ? null : await reserve(id, request, usage);
-        if (held) return { reservation: hold(held, usage) };
-        const first = await find(control, id, now());
+        const row = { id, holder: randomUUID(), accountId, isPublic: kind === 'publishable', fingerprint };
+        const held = isFull ? null : await reserve(row, usage, attempt > 0);
+        if (held) return { reservation: hold(held, plain.fingerprint, usage) };
+        const first = await findRow(control, id, new Date(now()));
         if (first) return { answer: await answerAgain(request, id, first, masterKey) };
-        if (isFull) throw errors.tooManyRepeats(shareOf(request.caller, limits.maxKeys));
+        if (isFull) throw errors.tooManyRepeats(shareOf(caller, limits.maxKeys));
       }
       throw errors.repeatRunning();
     },
     stop: async () => {
       clearInterval(timer);
       await beating;
+      await endings.settled();
       await beat().catch(onError);
     },
   };
@@ -207,28 +245,10 @@ function ownerOf(caller: Caller): string {
     : `${caller.accountId} ${caller.keyId}`;
 }
 
-type First = {
-  state: 'running' | 'kept' | 'not_kept' | 'unknown';
-  isAlive: boolean;
-  fingerprint: Buffer | null;
-  status: number | null;
-  contentType: string | null;
-  location: string | null;
-  answer: Buffer | null;
-};
-
-async function find(control: Control, id: Buffer, now: number): Promise<First | null> {
-  const [row] = await control.query<First>(sql`
-    select state, alive_until >= clock_timestamp() as "isAlive", fingerprint, status,
-           content_type as "contentType", location, answer
-    from repeats where id = ${id} and (expires_at > ${new Date(now)} or state = 'running')`);
-  return row ?? null;
-}
-
 async function answerAgain(
   request: IdempotentRequest,
   id: Buffer,
-  { state, isAlive, fingerprint, status, contentType, location, answer }: First,
+  { state, isAlive, fingerprint, status, contentType, location, answer }: FoundRow,
   masterKey: Buffer,
 ): Promise<Answer> {
   // Null: the first request never reached the end of its body, so there is nothing to compare.
@@ -241,93 +261,30 @@ async function answerAgain(
   return { status, contentType, location, body };
 }
 
-function withFingerprint(outcome: Outcome, keyed: (plain: Buffer | null) => Buffer | null): Outcome {
-  return 'fingerprint' in outcome
-    ? ({ ...outcome, fingerprint: keyed(outcome.fingerprint) } as Outcome)
-    : outcome;
-}
-
 function withinBounds(outcome: Outcome, isOverBytes: boolean, limits: typeof idempotencyLimits): Outcome {
   if (outcome.is !== 'answered') return outcome;
   const room = isOverBytes ? limits.smallBytes : limits.maxAnswerBytes;
   return outcome.answer.body.length > room ? withoutAnswer(outcome) : outcome;
 }
 
-function withoutAnswer(outcome: Outcome): Unwritten['outcome'] {
+function withoutAnswer(outcome: Outcome): Exclude<Outcome, { is: 'answered' }> {
   if (outcome.is !== 'answered') return outcome;
   return { is: 'not_kept', fingerprint: outcome.fingerprint, status: outcome.answer.status };
 }
 
-async function keep(
-  control: Control,
-  { id, holder }: Held,
-  { fingerprint, answer }: Extract<Outcome, { is: 'answered' }>,
+/** `fingerprint`: by our key. */
+function endedRow(
+  { id, holder, accountId }: NewRow,
+  fingerprint: Buffer | null,
+  outcome: Outcome,
   masterKey: Buffer,
-): Promise<void> {
-  const sealed = sealBytes(masterKey, 'kept answers', answer.body, id.toString('hex'));
-  await control.query(sql`
-    update repeats
-    set state = 'kept', fingerprint = ${fingerprint}, status = ${answer.status},
-        content_type = ${answer.contentType}, location = ${answer.location}, answer = ${sealed}
-    where id = ${id} and holder = ${holder}`);
-}
-
-async function write(control: Control, { id, holder }: Held, outcome: Unwritten['outcome']): Promise<void> {
-  if (outcome.is === 'nothing_ran') {
-    await control.query(sql`delete from repeats where id = ${id} and holder = ${holder}`);
-    return;
-  }
-  const status = outcome.is === 'not_kept' ? outcome.status : null;
-  // A stored response was written by the previous attempt, whose confirmation was lost.
-  await control.query(sql`
-    update repeats
-    set state = ${outcome.is}, status = ${status}::smallint,
-        fingerprint = coalesce(${outcome.fingerprint}::bytea, fingerprint)
-    where id = ${id} and holder = ${holder} and state = 'running'`);
-}
-
-async function stayAlive(control: Control, held: Held[], aliveMs: number): Promise<void> {
-  await control.query(sql`
-    update repeats set alive_until = clock_timestamp() + make_interval(secs => ${aliveMs / 1000})
-    where id = any (${held.map(({ id }) => id)}::bytea[]) and holder = any (${held.map(({ holder }) => holder)}::uuid[])
-      and state = 'running'`);
-}
-
-type Usage = { measuredAt: number; begun: number; count: number; publicCount: number; bytes: number };
-
-const usageMs = 10_000;
-const usageRequests = 500;
-
-/** The usage of an account: measured regularly and estimated in between. A counter row would be a lock for all its requests. */
-function watchUsage(control: Control): { of(accountId: string): Promise<Usage> } {
-  const known = new LRUCache<string, Promise<Usage>>(upTo(10_000));
-  const measure = async (accountId: string): Promise<Usage> => {
-    const [row] = await control.query<Omit<Usage, 'measuredAt' | 'begun'>>(sql`
-      select count(*)::int as count, (count(*) filter (where is_public))::int as "publicCount",
-             coalesce(sum(octet_length(answer)), 0)::float8 as bytes
-      from repeats where account_id = ${accountId}`);
-    return { measuredAt: performance.now(), begun: 0, count: 0, publicCount: 0, bytes: 0, ...row };
-  };
-  return {
-    of: async (accountId) => {
-      const pending = known.get(accountId);
-      const last = await pending?.catch(() => undefined);
-      if (last && last.begun < usageRequests && performance.now() - last.measuredAt < usageMs) return last;
-      // Only one of many simultaneous requests measures.
-      const other = known.get(accountId);
-      if (other && other !== pending) return other;
-      const fresh = measure(accountId);
-      known.set(accountId, fresh);
-      return fresh;
-    },
-  };
-}
-
-function isOver({ count, publicCount, begun }: Usage, caller: Caller, maxKeys: number): boolean {
-  if (count + begun >= maxKeys) return true;
-  return caller.kind === 'publishable' && publicCount + begun >= shareOf(caller, maxKeys);
-}
-
-function shareOf(caller: Caller, maxKeys: number): number {
-  return caller.kind === 'publishable' ? maxKeys / 10 : maxKeys;
+): EndedRow {
+  const row = { id, holder, accountId, fingerprint };
+  const without = { status: null, contentType: null, location: null, answer: null };
+  if (outcome.is === 'nothing_ran') return { ...row, ...without, state: null };
+  if (outcome.is === 'unknown') return { ...row, ...without, state: 'unknown' };
+  if (outcome.is === 'not_kept') return { ...row, ...without, state: 'not_kept', status: outcome.status };
+  const { body, ...head } = outcome.answer;
+  const answer = sealBytes(masterKey, 'kept answers', body, id.toString('hex'));
+  return { ...row, ...head, state: 'kept', answer };
 }
