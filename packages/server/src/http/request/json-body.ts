@@ -2,9 +2,10 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
+import { maxStatements } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../../errors/errors.ts';
-import { turn } from '../../lib/fair-reads.ts';
+import { atOnce, inTurns, type Slices, turn } from '../../lib/fair-reads.ts';
 import { ExactNumber, isJsonObject, parseJsonText, readWellFormed } from '../../query/json/json-text.ts';
 import { LargeSyntaxError, parseLargeJson, sliceBytes } from '../../query/json/large-json.ts';
 import type { SentRows } from '../../tables/import/array-rows.ts';
@@ -36,7 +37,8 @@ async function parseLargeBody(
 ): Promise<unknown> {
   const onValues = (more: number) => memory.addValues(more);
   try {
-    return withPlainFields(await parseLargeJson(bytes, { exact: exactness[numbers], onValues }), numbers);
+    const body = await parseLargeJson(bytes, { exact: exactness[numbers], onValues });
+    return await inTurns(withPlainFields(body, numbers));
   } catch (error) {
     if (error instanceof LargeSyntaxError) throw errors.invalidJson(await explainAt(bytes, error.offset));
     throw error;
@@ -61,16 +63,24 @@ type NumberOptions = { numbers?: 'double' | 'exact' | 'rows' | 'values' | undefi
 
 const exactness = { double: null, exact: 'value', rows: 'spelling', values: 'spelling' } as const;
 
-function withPlainFields(body: unknown, numbers: NumberOptions['numbers']): unknown {
+function* withPlainFields(body: unknown, numbers: NumberOptions['numbers']): Slices<unknown> {
   if (numbers !== 'values' || !isJsonObject(body)) return body;
-  for (const fields of [body, ...(Array.isArray(body.statements) ? body.statements : [])]) {
-    if (!isJsonObject(fields)) continue;
-    for (const name in fields) {
-      const value = fields[name];
-      if (value instanceof ExactNumber && value.isDouble) fields[name] = Number(value.text);
-    }
+  makePlain(body);
+  // The schema refuses more statements.
+  const statements = Array.isArray(body.statements) ? body.statements.slice(0, maxStatements) : [];
+  for (const statement of statements) {
+    if (isJsonObject(statement)) makePlain(statement);
+    // Each can have thousands of names.
+    yield;
   }
   return body;
+}
+
+function makePlain(fields: Record<string, unknown>): void {
+  for (const name of Object.keys(fields)) {
+    const value = fields[name];
+    if (value instanceof ExactNumber && value.isDouble) fields[name] = Number(value.text);
+  }
 }
 
 declare module 'fastify' {
@@ -88,7 +98,7 @@ export function parseJsonBody(bytes: Buffer, { numbers = 'double' }: NumberOptio
   const text = bytes.toString('utf8');
   try {
     const exact = exactness[numbers];
-    return exact ? withPlainFields(parseJsonText(text, exact), numbers) : readWellFormed(text);
+    return exact ? atOnce(withPlainFields(parseJsonText(text, exact), numbers)) : readWellFormed(text);
   } catch (error) {
     if (error instanceof SyntaxError) throw errors.invalidJson(explain(error, text));
     throw error;
