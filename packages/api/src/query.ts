@@ -49,7 +49,7 @@ export const RunQuery = Type.Object(
 );
 export type RunQuery = Static<typeof RunQuery>;
 
-const maxStatements = 1000;
+export const maxStatements = 1000;
 
 export const RunBatch = Type.Object(
   {

@@ -6,7 +6,12 @@ import { Failure, type FailureBody } from './failure.ts';
 import { forCommandLine } from './hints.ts';
 import { clean, formatJson } from './table.ts';
 
-export type OutputOptions = { json?: boolean; rowsAs?: 'csv' | 'jsonl' };
+export type OutputOptions = {
+  json?: boolean;
+  rowsAs?: 'csv' | 'jsonl';
+  /** A shell reads the terminal, which a spinner would read, too, and close. */
+  isShell?: boolean;
+};
 
 const quietMs = 300;
 
@@ -58,8 +63,12 @@ export function showFailure({ json }: OutputOptions, thrown: unknown): void {
 }
 
 /** Shows a spinner on a terminal while work takes longer than `quietMs`. It erases the spinner afterwards. */
-export async function waiting<T>({ json }: OutputOptions, label: string, work: Promise<T>): Promise<T> {
-  if (json || !process.stdout.isTTY || !process.stderr.isTTY) return work;
+export async function waiting<T>(
+  { json, isShell }: OutputOptions,
+  label: string,
+  work: Promise<T>,
+): Promise<T> {
+  if (json || isShell || !process.stdout.isTTY || !process.stderr.isTTY) return work;
   const interrupted = () => {
     process.exitCode = 130;
   };

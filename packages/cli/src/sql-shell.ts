@@ -22,7 +22,8 @@ A statement ends with a semicolon. Several on one line run in one transaction. C
 A line that begins with a space is not kept in the history.
 For BEGIN, COPY and LISTEN, use: rowhouse psql`;
 
-export async function openShell(slug: string, options: RunOptions): Promise<void> {
+export async function openShell(slug: string, given: RunOptions): Promise<void> {
+  const options = { ...given, isShell: true };
   let names: Names = await readNames(slug, options);
   let isExpanded = false;
   let running: AbortController | null = null;
@@ -39,21 +40,24 @@ export async function openShell(slug: string, options: RunOptions): Promise<void
   });
   const prompt = () => {
     lines.setPrompt(text === '' ? `${slug}=> ` : `${slug}-> `);
-    lines.prompt();
+    // Part of the next line may have been typed while a statement ran: what follows belongs behind it.
+    lines.prompt(true);
   };
   note(options, clean(`Connected to ${slug}. \\? shows help, \\q quits.`));
   lines.on('SIGINT', () => {
     if (running) return running.abort();
     text = '';
     process.stdout.write('^C\n');
+    // Removes what was typed of the line, before and behind the cursor.
+    for (const name of ['k', 'u']) lines.write('', { ctrl: true, name });
     prompt();
   });
 
   const run = async (script: string, name?: string) => {
     running = new AbortController();
     try {
-      const given = { ...options, signal: running.signal };
-      const results = await runScript(slug, { text: script, ...(name && { name }) }, given);
+      const { signal } = running;
+      const results = await runScript(slug, { text: script, ...(name && { name }) }, { ...options, signal });
       for (const result of results) process.stdout.write(`${formatResult(result, { isExpanded })}\n`);
       // A statement may have made a table.
       if (results.some(({ columns }) => columns.length === 0)) names = await readNames(slug, options);

@@ -3,7 +3,8 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { until } from '../../server/test/support/helpers.ts';
 import { bin } from './installation.ts';
 import { useShop } from './live.ts';
@@ -60,21 +61,7 @@ describe('rowhouse sql', () => {
   it('opens a shell with history and completion on a terminal', { timeout: 120_000 }, async () => {
     const made = "create table shells (id int, nacre text); insert into shells values (1, 'Pearl')";
     expect(run(['sql', made]).status).toBe(0);
-    // script(1) gives the command a terminal.
-    const child = spawn('script', ['-qec', `${process.execPath} ${bin} sql`, '/dev/null'], {
-      cwd: work(),
-      env: { ...live.env(shop), TERM: 'xterm' },
-    });
-    let output = '';
-    child.stdout.on('data', (piece) => {
-      output += piece;
-    });
-    const says = (text: string | RegExp) =>
-      until(
-        `it says ${text}`,
-        async () => (typeof text === 'string' ? output.includes(text) : text.test(output)),
-        60_000,
-      );
+    const { child, says } = openShell();
     await says('shop=> ');
     child.stdin.write("select 'a;\n");
     await says('shop-> ');
@@ -97,6 +84,31 @@ describe('rowhouse sql', () => {
     expect(readFileSync(history, 'utf8')).toContain('select nacre from shells where id = 1;');
     expect(readFileSync(history, 'utf8')).not.toContain('secret');
     expect(statSync(history).mode & 0o777).toBe(0o600);
+  });
+
+  it('a shell takes what is typed while a statement runs, and Ctrl-C discards a line or ends a statement', {
+    timeout: 120_000,
+  }, async () => {
+    const { child, says } = openShell();
+    await says('shop=> ');
+    child.stdin.write('select 1 as early, pg_sleep(1);\n');
+    await says('early');
+    child.stdin.write('select 40 + ');
+    await says(/\(1 row[\s\S]*shop=> [\s\S]*select 40 \+ /);
+    child.stdin.write('2 as later;\n');
+    await says(/42\s[\s\S]*\(1 row/);
+    child.stdin.write('select nonsense');
+    await says('nonsense');
+    child.stdin.write('\x03');
+    await says('^C');
+    child.stdin.write('select pg_sleep(20) as endless;\n');
+    await says('endless;');
+    await sleep(1_000);
+    child.stdin.write('\x03');
+    await says('Interrupted.');
+    child.stdin.write('select 6 * 7 * 2 as fresh;\n\\q\n');
+    await says(/84\s[\s\S]*\(1 row/);
+    await once(child, 'exit');
   });
 
   it.skipIf(spawnSync('psql', ['--version']).status !== 0)(
@@ -157,3 +169,23 @@ it('the keys of the account are listed, issued and revoked', () => {
   expect(run(['account', 'revoke-key', key.id]).status).toBe(0);
   expect(run(['account', 'show']).out).toMatch(/name +default\nrole +owner/);
 });
+
+/** script(1) gives the command a terminal. */
+function openShell() {
+  const child = spawn('script', ['-qec', `${process.execPath} ${bin} sql`, '/dev/null'], {
+    cwd: work(),
+    env: { ...live.env(shop), TERM: 'xterm' },
+  });
+  onTestFinished(() => void child.kill());
+  let output = '';
+  child.stdout.on('data', (piece) => {
+    output += piece;
+  });
+  const says = async (text: string | RegExp) => {
+    const isSaid = async () => (typeof text === 'string' ? output.includes(text) : text.test(output));
+    await until(`it says ${text}`, isSaid, 30_000).catch((error: Error) => {
+      throw new Error(`${error.message}, but ${JSON.stringify(output.slice(-2_000))}`);
+    });
+  };
+  return { child, says };
+}

@@ -1,6 +1,7 @@
 // Validates the free-form `data` of a user, and the role inside it.
 import { errors } from '../../errors/errors.ts';
 import { ExactNumber, isJsonObject, toJsonText } from '../../query/json/json-text.ts';
+import { WideObject } from '../../query/json/wide-object.ts';
 import type { AuthContext } from './auth-context.ts';
 
 export const maxDataBytes = 64 * 1024;
@@ -52,6 +53,8 @@ function checkValues(root: object): number {
     if (depth > maxDepth) throw bad(`must not be nested more than ${maxDepth} deep`);
     const next: object[] = [];
     for (const holder of level) {
+      // Its text has more than 64 KB.
+      if (holder instanceof WideObject) throw tooMuchData();
       for (const [name, value] of Object.entries(holder)) {
         if (name.includes('\0') || (typeof value === 'string' && value.includes('\0')))
           throw bad('must not contain the character U+0000, which PostgreSQL does not support');

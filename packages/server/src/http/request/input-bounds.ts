@@ -1,16 +1,16 @@
 // What is checked of an input before its schema is: no list is longer than the schema allows, no object has many more
-// properties than it can have, at any depth and behind any union. Validating each item of a very long list, comparing all
+// properties than the schema knows, at any depth and behind any union. Validating each item of a very long list, comparing all
 // its items, or reporting each of 100,000 unknown properties can take seconds. Then every other request waits.
 import type { Problem } from '@rowhouse/api';
 import type Type from 'typebox';
-import { isLarge } from '../../query/json/large-json.ts';
-import { namesOf } from '../../query/json/names.ts';
+import { namesOf } from '../../query/json/wide-object.ts';
 
 /** Only the parts of a schema that have a bound. */
 type Bounds = {
   maxItems: number | null;
   items: Bounds | null;
-  isClosed: boolean;
+  /** So many properties are known, and others are refused; null: any others are taken. */
+  known: number | null;
   properties: [name: string, bounds: Bounds][];
 };
 type Part = {
@@ -22,8 +22,8 @@ type Part = {
   anyOf?: Part[];
 };
 
-/** No schema has this many properties. */
-const maxNames = 1_000;
+/** So many unknown properties are reported one by one. */
+const maxUnknown = 20;
 
 /** A function that returns what is too long, or null. */
 export function compileBounds(schema: Type.TSchema): (value: unknown) => Problem | null {
@@ -48,10 +48,11 @@ function boundsOf(part: Part): Bounds | null {
   const maxItems = Math.max(-1, ...lists.map((one) => one.maxItems ?? Number.POSITIVE_INFINITY));
   const isClosed = objects.length > 0 && parts.every(isClosedPart);
   if (maxItems === -1 && !isClosed && properties.length === 0) return null;
+  const names = new Set(objects.flatMap((one) => Object.keys(one.properties ?? {})));
   return {
     maxItems: Number.isFinite(maxItems) && maxItems >= 0 ? maxItems : null,
     items,
-    isClosed,
+    known: isClosed ? names.size : null,
     properties,
   };
 }
@@ -65,10 +66,11 @@ function isClosedPart({ properties, additionalProperties, type, ...rest }: Part)
 function exceeded(bounds: Bounds, value: unknown, path: string): Problem | null {
   if (typeof value !== 'object' || value === null) return null;
   if (Array.isArray(value)) return exceededInList(bounds, value, path);
-  if (bounds.isClosed && isLarge(value)) {
+  if (bounds.known !== null) {
     const { length } = namesOf(value);
     const what = path === '' ? 'the body has' : 'has';
-    if (length > maxNames) return { path, problem: `${what} ${length} properties, most of them unknown` };
+    if (length > bounds.known + maxUnknown)
+      return { path, problem: `${what} ${length} properties, but only ${bounds.known} are known` };
   }
   for (const [name, inner] of bounds.properties) {
     const entry = (value as Record<string, unknown>)[name];
@@ -79,8 +81,8 @@ function exceeded(bounds: Bounds, value: unknown, path: string): Problem | null 
 }
 
 function exceededInList({ maxItems, items }: Bounds, list: readonly unknown[], path: string): Problem | null {
-  if (maxItems === null) return null;
-  if (list.length > maxItems) return { path, problem: `must have at most ${maxItems} items` };
+  if (maxItems !== null && list.length > maxItems)
+    return { path, problem: `must have at most ${maxItems} items` };
   if (items === null) return null;
   for (const [index, entry] of list.entries()) {
     const problem = exceeded(items, entry, join(path, String(index)));

@@ -1,8 +1,9 @@
 // Parses JSON bodies strictly: valid UTF-8, valid JSON, no text that PostgreSQL could not store unchanged.
 import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
+import { maxStatements } from '@rowhouse/api';
 import { errors } from '../../errors/errors.ts';
-import { turn } from '../../lib/fair-reads.ts';
+import { atOnce, inTurns, type Slices, turn } from '../../lib/fair-reads.ts';
 import { ExactNumber, isJsonObject, parseJsonText, readWellFormed } from '../../query/json/json-text.ts';
 import { LargeSyntaxError, parseLargeJson, sliceBytes } from '../../query/json/large-json.ts';
 import type { BodyMemory } from './body-memory.ts';
@@ -19,7 +20,8 @@ export function parseBody(
 async function parseLargeBody(bytes: Buffer, memory: BodyMemory | null, numbers: Numbers): Promise<unknown> {
   const onValues = (more: number) => memory?.addValues(more);
   try {
-    return withPlainFields(await parseLargeJson(bytes, { exact: exactness[numbers], onValues }), numbers);
+    const body = await parseLargeJson(bytes, { exact: exactness[numbers], onValues });
+    return await inTurns(withPlainFields(body, numbers));
   } catch (error) {
     if (error instanceof LargeSyntaxError) throw errors.invalidJson(await explainAt(bytes, error.offset));
     throw error;
@@ -44,16 +46,24 @@ export type Numbers = 'double' | 'exact' | 'rows' | 'values';
 
 const exactness = { double: null, exact: 'value', rows: 'spelling', values: 'spelling' } as const;
 
-function withPlainFields(body: unknown, numbers: Numbers): unknown {
+function* withPlainFields(body: unknown, numbers: Numbers): Slices<unknown> {
   if (numbers !== 'values' || !isJsonObject(body)) return body;
-  for (const fields of [body, ...(Array.isArray(body.statements) ? body.statements : [])]) {
-    if (!isJsonObject(fields)) continue;
-    for (const name in fields) {
-      const value = fields[name];
-      if (value instanceof ExactNumber && value.isDouble) fields[name] = Number(value.text);
-    }
+  makePlain(body);
+  // The schema refuses more statements.
+  const statements = Array.isArray(body.statements) ? body.statements.slice(0, maxStatements) : [];
+  for (const statement of statements) {
+    if (isJsonObject(statement)) makePlain(statement);
+    // Each can have thousands of names.
+    yield;
   }
   return body;
+}
+
+function makePlain(fields: Record<string, unknown>): void {
+  for (const name of Object.keys(fields)) {
+    const value = fields[name];
+    if (value instanceof ExactNumber && value.isDouble) fields[name] = Number(value.text);
+  }
 }
 
 /** undefined for an empty body: the schema decides whether a body is required. */
@@ -63,7 +73,7 @@ function parseSmallBody(bytes: Buffer, numbers: Numbers): unknown {
   const text = bytes.toString('utf8');
   try {
     const exact = exactness[numbers];
-    return exact ? withPlainFields(parseJsonText(text, exact), numbers) : readWellFormed(text);
+    return exact ? atOnce(withPlainFields(parseJsonText(text, exact), numbers)) : readWellFormed(text);
   } catch (error) {
     if (error instanceof SyntaxError) throw errors.invalidJson(explain(error, text));
     throw error;

@@ -15,7 +15,7 @@ import type { Answer, CallApi } from '../../mcp/server.ts';
 import { type ApiRequest, toolNames } from '../../mcp/tools.ts';
 import { toJsonText } from '../../query/json/json-text.ts';
 import { isLarge } from '../../query/json/large-json.ts';
-import { namesOf } from '../../query/json/names.ts';
+import { namesOf } from '../../query/json/wide-object.ts';
 import { agentBodyBytes, defaultTimeoutMs } from '../../settings/limits/requests.ts';
 import type { Deps } from '../deps.ts';
 import { identify } from '../request/caller.ts';

@@ -6,13 +6,13 @@ import { isUtf8 } from 'node:buffer';
 import { errors } from '../../errors/errors.ts';
 import { turn } from '../../lib/fair-reads.ts';
 import { type Exactness, parseJsonText, readWellFormed } from './json-text.ts';
-import { Names } from './names.ts';
+import { WideObject, wideNames } from './wide-object.ts';
 
 /** Larger texts are parsed, and written again, in slices of this size. */
 export const sliceBytes = 64 * 1024;
 /** More than real data needs. A limit is necessary because JSON.stringify and PostgreSQL recurse. */
 export const maxDepth = 1_000;
-/** Listing the keys of a larger object would block the event loop for too long. */
+/** More than real data needs. Writing a name takes longer than writing a value. */
 const maxKeys = 100_000;
 /** PostgreSQL's numeric has up to 147,455 digits. */
 const maxTokenBytes = 256 * 1024;
@@ -84,13 +84,9 @@ class LargeJson {
     if (depth > maxDepth) throw tooDeep();
     const isArray = open === openBracket;
     const list: unknown[] = [];
-    const object: Record<string, unknown> = {};
-    const names = new Names();
+    const entries = new Map<string, unknown>();
     let keys = 0;
-    const end = () => {
-      if (!isArray) names.noteFor(object);
-      return markLarge(isArray ? list : object);
-    };
+    const end = () => markLarge(isArray ? list : toObject(entries));
     this.at++;
     for (let isFirst = true; ; isFirst = false) {
       const run = this.findRun(depth);
@@ -98,10 +94,10 @@ class LargeJson {
         const { at } = this;
         const isBlank = this.isBlank(at, run.end);
         if (isBlank && !(isFirst && run.is === 'last entries')) throw new LargeSyntaxError(run.end);
-        const entries = isBlank ? null : this.parseSlice(isArray, at, run.end);
+        const slice = isBlank ? null : this.parseSlice(isArray, at, run.end);
         this.at = run.end + 1;
-        if (entries && isArray) for (const entry of entries as unknown[]) list.push(entry);
-        else if (entries) keys += addAll(object, names, entries as object);
+        if (slice && isArray) for (const entry of slice as unknown[]) list.push(entry);
+        else if (slice) keys += addAll(entries, slice as Record<string, unknown>);
         if (keys > maxKeys) throw tooManyKeys();
         if (run.is === 'last entries') {
           const close = isArray ? closeBracket : closeBrace;
@@ -113,14 +109,14 @@ class LargeJson {
         list.push(await this.readValue(depth));
       } else {
         keys++;
-        await this.readMember(object, names, depth);
+        await this.readMember(entries, depth);
       }
       await turn();
       if (!run && (await this.isEnd(isArray))) return end();
     }
   }
 
-  private async readMember(object: Record<string, unknown>, names: Names, depth: number): Promise<void> {
+  private async readMember(entries: Map<string, unknown>, depth: number): Promise<void> {
     await this.skipSpace();
     if (this.bytes[this.at] !== quote) throw new LargeSyntaxError(this.at);
     const name = await this.readString();
@@ -128,7 +124,7 @@ class LargeJson {
     if (this.bytes[this.at] !== colon) throw new LargeSyntaxError(this.at);
     this.at++;
     await this.skipSpace();
-    setOwn(object, names, name, await this.readValue(depth));
+    entries.set(name, await this.readValue(depth));
   }
 
   /** Called after a large entry. */
@@ -265,17 +261,15 @@ function isHighSurrogate(bytes: Buffer, at: number): boolean {
   return /^\\u[dD][89abAB][\da-fA-F]{2}\\u/.test(bytes.toString('latin1', at, at + 8));
 }
 
-function addAll(object: Record<string, unknown>, names: Names, entries: object): number {
-  const added = Object.keys(entries);
-  for (const name of added) setOwn(object, names, name, (entries as Record<string, unknown>)[name]);
-  return added.length;
+function addAll(entries: Map<string, unknown>, slice: Record<string, unknown>): number {
+  const names = Object.keys(slice);
+  for (const name of names) entries.set(name, slice[name]);
+  return names.length;
 }
 
-/** Defines an own property, even for __proto__, as JSON.parse does. */
-function setOwn(object: Record<string, unknown>, names: Names, name: string, value: unknown): void {
-  if (!Object.hasOwn(object, name)) names.add(name);
-  if (name !== '__proto__') object[name] = value;
-  else Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
+function toObject(entries: Map<string, unknown>): object {
+  // Like JSON.parse, fromEntries makes an own property even of __proto__.
+  return entries.size > wideNames ? new WideObject(entries) : Object.fromEntries(entries);
 }
 
 export function isSpace(byte: number | undefined): boolean {

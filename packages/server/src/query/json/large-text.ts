@@ -5,7 +5,7 @@ import type { Pieces } from '../../postgres/wire/frontend-messages.ts';
 import { escapeElement, toElement, toJsonElement } from './array-text.ts';
 import { toJsonText } from './json-text.ts';
 import { isLarge, markLarge, sliceBytes } from './large-json.ts';
-import { namesOf } from './names.ts';
+import { entriesOf } from './wide-object.ts';
 
 /** Collects text and returns it as bytes. */
 export class TextPieces {
@@ -91,11 +91,9 @@ export async function addJson(out: TextPieces, value: unknown, transform = ident
     return;
   }
   const isArray = Array.isArray(value);
-  const names = isArray ? value.keys() : namesOf(value as object);
   out.add(isArray ? transform('[') : transform('{'));
   let isFirst = true;
-  for (const name of names) {
-    const entry = (value as Record<string | number, unknown>)[name];
+  for (const [name, entry] of isArray ? value.entries() : entriesOf(value as object)) {
     const key = isArray ? '' : `${JSON.stringify(name)}:`;
     out.add(transform(isFirst ? key : `,${key}`));
     isFirst = false;
