@@ -65,8 +65,9 @@ export function inOneWrite(
     });
     const parts: Buffer[][] = [];
     const onDone = (exchange: Exchange) => {
-      const answer = answers.get(exchange);
-      parts.push([...(answer?.takeFrom(0) ?? []), exchange.close()]);
+      const part = [...(answers.get(exchange)?.takeFrom(0) ?? []), exchange.close()];
+      parts.push(part);
+      return part.reduce((sum, { length }) => sum + length, 0);
     };
     // PostgreSQL commits at the end of what is written together.
     const last = closing(measure, null).slice(0, -1);

@@ -12,24 +12,28 @@ import { noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failu
 import { sqlFailure } from './sql-failure.ts';
 import type { Stoppable } from './statement-deadline.ts';
 
+/** All answers together. Their memory is not counted. */
+const maxAnswerBytes = 256 * 1024;
+
 export class Sequence implements Receiver, Stoppable {
   /** It was cancelled for a large answer: a cancel that arrives late would hit the next statement. */
   isHalted = false;
   private readonly session: Session;
   private readonly exchanges: readonly Exchange[];
   private readonly last: readonly Command[];
-  private readonly onDone: (exchange: Exchange) => void;
+  private readonly onDone: (exchange: Exchange) => number;
   private turn = 0;
+  private answerBytes = 0;
   private failure: ServerError | null = null;
   private stoppedBy: RowhouseError | null = null;
   private end: (lost: Error | null) => void = () => {};
 
-  /** `last`: commands before the commit. `onDone`: called with each statement when PostgreSQL has answered it. */
+  /** `last`: commands before the commit. `onDone`: called with each statement that is answered; returns the size of the answer. */
   constructor(
     session: Session,
     exchanges: readonly Exchange[],
     last: readonly Command[],
-    onDone: (exchange: Exchange) => void,
+    onDone: (exchange: Exchange) => number,
   ) {
     this.session = session;
     this.exchanges = exchanges;
@@ -103,9 +107,10 @@ export class Sequence implements Receiver, Stoppable {
     this.haltIfLarge();
   }
 
-  /** A large answer is held and counted where the statements run one by one. */
+  /** Large answers are counted where the statements run one by one. */
   private haltIfLarge(): void {
-    if (!this.current?.isStreaming || this.isHalted) return;
+    const isLarge = this.current?.isStreaming || this.answerBytes > maxAnswerBytes;
+    if (!isLarge || this.isHalted) return;
     this.isHalted = true;
     void this.session.cancel();
   }
@@ -115,8 +120,9 @@ export class Sequence implements Receiver, Stoppable {
     const isIdentity = current?.isBeforeTarget === true;
     current?.complete(tag);
     if (isIdentity) return;
-    if (current) this.onDone(current);
+    if (current) this.answerBytes += this.onDone(current);
     this.turn++;
+    this.haltIfLarge();
   }
 
   copy(): void {

@@ -235,7 +235,7 @@ export class ExclusiveSession {
   async runTogether(
     exchanges: readonly Exchange[],
     profiles: readonly StatementProfile[],
-    { last, onDone }: { last: readonly Command[]; onDone: (exchange: Exchange) => void },
+    { last, onDone }: { last: readonly Command[]; onDone: (exchange: Exchange) => number },
   ): Promise<boolean> {
     const sequence = new Sequence(this.session, exchanges, last, onDone);
     if (this.session.settings.readsOtherwise) throw errors.statementNotAllowed(...otherReading);
@@ -246,7 +246,11 @@ export class ExclusiveSession {
       this.effect = worstEffect(this.effect, 'rows');
     }
     const hasRun = await sequence.run();
-    if (sequence.isHalted) this.isBroken = true;
+    if (sequence.isHalted) {
+      this.isBroken = true;
+      // Not together again for their next dozen runs.
+      for (const profile of profiles) noteDuration(profile, 1_000);
+    }
     this.isPlain &&= profiles.every(isPlain);
     this.learn(profiles);
     return hasRun;
