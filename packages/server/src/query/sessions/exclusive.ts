@@ -4,11 +4,11 @@ import { errors, RowhouseError } from '../../errors/errors.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
 import { mayChangeDefinitions } from '../../postgres/wire/command-tags.ts';
 import type { ServerError } from '../../postgres/wire/server-error.ts';
-import { type Session, silent } from '../../postgres/wire/session.ts';
+import type { Session } from '../../postgres/wire/session.ts';
 import type { ProjectLogin } from '../../servers/databases/login.ts';
 import { beginning, enter, lockReadOnly, refusalOf } from '../exchange/acting-users.ts';
 import type { StatementInput } from '../exchange/answer-writer.ts';
-import { type Command, writeCommands } from '../exchange/commands.ts';
+import type { Command } from '../exchange/commands.ts';
 import { type CopyInput, CopyRows } from '../exchange/copy-rows.ts';
 import { Exchange } from '../exchange/exchange.ts';
 import {
@@ -25,6 +25,7 @@ import type { Reader, Sink } from '../exchange/reader.ts';
 import { Sequence } from '../exchange/sequence.ts';
 import { sqlFailure } from '../exchange/sql-failure.ts';
 import { hungUp, StatementDeadline } from '../exchange/statement-deadline.ts';
+import { command, tell } from '../exchange/tell.ts';
 import { type SessionEffect, worstEffect } from '../statement/statement.ts';
 import type { ProjectSessions, SessionUse } from './project-sessions.ts';
 import type { StatementRequest } from './request.ts';
@@ -369,37 +370,3 @@ const otherReading = [
   'A statement before this one changed standard_conforming_strings or client_encoding.',
   'Leave both as they are. For a backslash in a string, write E\'…\' or use "params".',
 ] as const;
-
-async function command(session: Session, text: string): Promise<void> {
-  await tell(session, [text], (error) => new StatementFailed(sqlFailure(error), 'idle'), errors.unavailable);
-}
-
-/** Returns the tag of the last command. `onLost`: the error if the session breaks meanwhile. */
-function tell(
-  session: Session,
-  commands: readonly Command[],
-  explain: (error: ServerError, status: StatementFailed['status']) => Error,
-  onLost: (cause: unknown) => Error,
-): Promise<string | null> {
-  writeCommands(session.out, commands);
-  session.out.sync();
-  return new Promise((resolve, reject) => {
-    let failure: ServerError | null = null;
-    let last: string | null = null;
-    let completed = 0;
-    session.send({
-      ...silent,
-      complete: (tag) => {
-        completed++;
-        last = tag;
-      },
-      error: (error) => {
-        failure = error;
-      },
-      ready: (status) => (failure ? reject(explain(failure, status)) : resolve(last)),
-      // Terminated before the last command began: nothing of it has happened. During a COMMIT, that is not known.
-      lost: (error) =>
-        reject(failure && completed < commands.length - 1 ? errors.unavailable(error) : onLost(error)),
-    });
-  });
-}
