@@ -52,6 +52,7 @@ type Asked = {
   method?: string;
   slug?: string;
   rest: string;
+  path?: string;
   headers?: Record<string, string>;
   body?: string;
 };
