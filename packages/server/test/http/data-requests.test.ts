@@ -53,6 +53,7 @@ type Asked = {
   slug?: string;
   path?: string;
   rest: string;
+  path?: string;
   headers?: Record<string, string>;
   body?: string;
 };
@@ -249,7 +250,7 @@ describe('a form of a request gets the same response by every way', () => {
     [
       "a query of Neon's driver without its header",
       () => ({ ...query(one, { 'content-type': 'text/plain' }), path: '/sql' }),
-      401,
+      400,
     ],
     ['a page', () => page('items?limit=3&order=name.desc'), 200],
     ['a page by Authorization', () => page('items?limit=3', { authorization: `Bearer ${project.key}` }), 200],
