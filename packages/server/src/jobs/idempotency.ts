@@ -119,11 +119,16 @@ export function openIdempotency({
   });
 
   const beat = async () => {
-    for (const left of [...unwritten]) {
-      await endAlone(control, left);
-      unwritten.delete(left);
-    }
+    // First: a row that cannot be written must not let running requests count as dead.
     if (running.size > 0) await stayAlive(control, running, limits.aliveMs);
+    const written = await Promise.allSettled(
+      [...unwritten].map(async (left) => {
+        await endings.run(left.accountId, left);
+        unwritten.delete(left);
+      }),
+    );
+    const failed = written.find(({ status }) => status === 'rejected');
+    if (failed) throw (failed as PromiseRejectedResult).reason;
   };
   let beating: Promise<void> | null = null;
   const timer = setInterval(() => {
