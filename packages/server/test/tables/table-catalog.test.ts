@@ -181,11 +181,12 @@ describe('the description of a table', () => {
       index: [false, false],
       check: [false, false],
       virtual: [false, false],
-      rows: [false, false],
+      // The owner is exempt from policies.
+      rows: [true, true],
       rule: [false, false],
       trigger: [true, false],
     });
-    expect(await get('teams')).toMatchObject({ hasChildren: true, isPlainToRead: false });
+    expect(await get('teams')).toMatchObject({ hasChildren: true, isPlainToRead: true });
   });
 
   it('is found by name, with and without a schema, with a dot in it', async () => {
