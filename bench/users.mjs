@@ -28,8 +28,7 @@ const {
   seconds: { quick: 4, full: 10 },
   repeats: { quick: 1, full: 3 },
   clients: [500, 24],
-  // Without the rates of sign-ins.
-  'flood-only': false,
+  'flood-only': { quick: false, full: false, what: 'only the flood, without the rates of sign-ins' },
 });
 const cores = availableParallelism();
 /** The flood runs for so long before queries are measured. */

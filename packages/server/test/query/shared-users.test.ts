@@ -80,7 +80,7 @@ const warm = async (ask: () => Promise<unknown>) => {
 describe('users who ask at once', () => {
   it('each read their own rows, through policies with memberships and through views', async () => {
     for (const table of ['docs?select=id,team', 'seen?select=id,uid', 'docs?select=id,team&id=lt.20']) {
-      const answers = await byAll(120, (user) => seat.rows(user, 'GET', table));
+      const answers = await byAll(48, (user) => seat.rows(user, 'GET', table));
       for (const [n, { status, body }] of answers.entries()) {
         expect(status, JSON.stringify(body)).toBe(200);
         expect(body.rows.length).toBeGreaterThan(3);
