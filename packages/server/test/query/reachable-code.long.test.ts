@@ -383,6 +383,25 @@ describe('table requests leave nothing behind of', () => {
       expect(await findTraces(project)).toEqual([]);
     }
   });
+
+  it('a partition: what runs with its rows is asked again, because PostgreSQL plans nothing anew for it', async () => {
+    const project = await newProject();
+    await project.all(
+      'create table split (id int, v text) partition by list (id)',
+      'create table split_1 partition of split for values in (1)',
+    );
+    const insert = () =>
+      rowhouse.call('POST', `/projects/${project.slug}/tables/split`, { body: { id: 1, v: 'x' } });
+    for (let n = 0; n < 4; n++) expect((await insert()).status).toBe(201);
+    const { tables, query, server } = rowhouse.service.deps;
+    const login = { id: project.id, serverId: server.id, passwordVersion: 1, accountId: null };
+    const inserts = [...tables.cache.of(login).statements.values()].filter(({ isInsert }) => isInsert);
+    expect(inserts.map(({ isProven }) => isProven)).toEqual([false]);
+    await until('it is known to be plain', async () => {
+      await insert();
+      return inserts.every((statement) => isPlain(query.profiles.of(login, statement)));
+    });
+  });
 });
 
 describe('a read writes nothing', () => {
