@@ -327,6 +327,7 @@ describe('table requests leave nothing behind of', () => {
     ['an operator', 't?m=eq.ok'],
     ['a cast to text', 't?select=id,x:m::text'],
     ['a cast to json', 'par?select=id,t(m)'],
+    ['a cast to json in a view', 'seen'],
     ['a pattern', 't?m=like.o*'],
   ])('%s that an enum was given after it was read', async (_name, path) => {
     const project = await newProject();
@@ -334,6 +335,7 @@ describe('table requests leave nothing behind of', () => {
       "create type mood as enum ('ok', 'sad')",
       'create table par (id int primary key)',
       'create table t (id int primary key, m mood, p int references par)',
+      'create view seen as select id, to_json(m) as x from t',
       'insert into par values (1)',
       "insert into t values (1, 'ok', 1)",
     );

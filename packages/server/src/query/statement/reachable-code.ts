@@ -210,6 +210,14 @@ export const codeInChosen = `
           where castfunc operator(pg_catalog.=) function.oid and pg_cast.oid operator(pg_catalog.<) ${firstUserOid})
     end
     union all
+    -- Functions that make JSON look for a cast of each type that they get whenever they run: a later one changes no version.
+    select relation, purpose, because
+    from stored
+    where expression operator(pg_catalog.~) 'type(id)? [0-9]{5}' and exists (
+      select from pg_catalog.regexp_matches(expression, ':(?:funcid|aggfnoid|winfnoid) ([0-9]+)', 'g') as called (part)
+      join pg_catalog.pg_proc as function on function.oid operator(pg_catalog.=) part[1]::pg_catalog.int8::pg_catalog.oid
+      where function.proname operator(pg_catalog.~) 'json')
+    union all
     -- Lists of oids, such as the types of a function's columns: none may be the project's.
     select relation, purpose, because from stored where expression operator(pg_catalog.~) '\\(o [0-9 ]*[0-9]{5}'
     union all
