@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
 import { isPlain } from '../../src/query/sessions/statement-profiles.ts';
 import { databaseOf } from '../../src/servers/databases/names.ts';
+import { inside } from '../support/end-users.ts';
 import { asAdmin, until, useTestService } from '../support/helpers.ts';
 
 const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 8 } });
@@ -450,6 +451,40 @@ describe('a read writes nothing', () => {
     await until('it holds its limit', async () => (await project.storedMb()) <= 4);
     await project.all('create or replace view swapped as select 7 as id');
     expect((await project.run(query)).body.rows).toEqual([{ id: 7 }]);
+  });
+
+  it('through a view of another role, for which policies hold that do not hold for the project', async () => {
+    const project = await newProject();
+    await project.all(
+      'create table journal (at timestamptz default now())',
+      'create table guarded (id int primary key)',
+      'insert into guarded values (1)',
+      `create function notes() returns boolean language plpgsql as $$ begin
+         perform pg_catalog.set_config('default_transaction_read_only', 'off', false);
+         if current_setting('transaction_read_only') = 'off' then
+           insert into public.journal values (default);
+         end if;
+         return true; end $$`,
+      'alter table guarded enable row level security',
+      'create policy noted on guarded to authenticated using (notes())',
+      'grant create on schema public to authenticated',
+    );
+    await inside(
+      project,
+      sql.script(`
+        set role authenticated;
+        create view theirs as select id from guarded;
+        grant select on theirs to ${databaseOf(project.id)};`),
+    );
+    const { body } = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
+      body: { name: 'rows', scopes: ['tables:read'] },
+    });
+    for (let n = 0; n < 8; n++) {
+      const at = `/projects/${project.slug}/tables/theirs`;
+      const page = await rowhouse.call('GET', at, { key: body.api_key });
+      expect([page.status, page.body.rows]).toEqual([200, [{ id: 1 }]]);
+    }
+    expect((await project.run('select count(*) as n from journal')).body.rows).toEqual([{ n: 0 }]);
   });
 
   it('and a statement that must write runs in an exclusive session', async () => {
