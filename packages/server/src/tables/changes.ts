@@ -133,9 +133,9 @@ async function changeFiltered(
   return change(deps, call, { request, compile: compileOne, form, maxAffected });
 }
 
-/** null: the table has no foreign keys. */
+/** null: no other table can change what a statement on this one runs without a new plan, as foreign keys and partitions can. */
 function relationOf(table: Table | undefined): string | null {
-  if (!table || table.references.length === 0) return null;
+  if (!table || (table.references.length === 0 && table.kind !== 'partitioned')) return null;
   return `${sql.id(table.schema).text}.${sql.id(table.name).text}`;
 }
 

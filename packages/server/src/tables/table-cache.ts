@@ -203,8 +203,9 @@ const noOtherObjects = { shadowed: [], functions: [], operators: [], types: [], 
 
 /**
  * The same text gives the same statement object, so that its profile is found again. `relation`: the quoted table that
- * the statement writes to, if it has foreign keys. A change of a referenced table makes PostgreSQL replan the foreign
- * key's check, but not the statement with its guard, so the catalog is checked from time to time.
+ * the statement writes to, if it has foreign keys or partitions. A change of a referenced table makes PostgreSQL replan the
+ * foreign key's check, and a trigger on a partition nothing at all, but not the statement with its guard. So the catalog is
+ * checked from time to time.
  */
 export function statementOf(
   { statements }: CachedTables,

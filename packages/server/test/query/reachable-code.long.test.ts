@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
 import { isPlain } from '../../src/query/sessions/statement-profiles.ts';
 import { databaseOf } from '../../src/servers/databases/names.ts';
+import { inside } from '../support/end-users.ts';
 import { asAdmin, until, useTestService } from '../support/helpers.ts';
 
 const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 8 } });
@@ -327,6 +328,7 @@ describe('table requests leave nothing behind of', () => {
     ['an operator', 't?m=eq.ok'],
     ['a cast to text', 't?select=id,x:m::text'],
     ['a cast to json', 'par?select=id,t(m)'],
+    ['a cast to json in a view', 'seen'],
     ['a pattern', 't?m=like.o*'],
   ])('%s that an enum was given after it was read', async (_name, path) => {
     const project = await newProject();
@@ -334,6 +336,7 @@ describe('table requests leave nothing behind of', () => {
       "create type mood as enum ('ok', 'sad')",
       'create table par (id int primary key)',
       'create table t (id int primary key, m mood, p int references par)',
+      'create view seen as select id, to_json(m) as x from t',
       'insert into par values (1)',
       "insert into t values (1, 'ok', 1)",
     );
@@ -383,6 +386,25 @@ describe('table requests leave nothing behind of', () => {
       expect(await findTraces(project)).toEqual([]);
     }
   });
+
+  it('a partition: what runs with its rows is asked again, because PostgreSQL plans nothing anew for it', async () => {
+    const project = await newProject();
+    await project.all(
+      'create table split (id int, v text) partition by list (id)',
+      'create table split_1 partition of split for values in (1)',
+    );
+    const insert = () =>
+      rowhouse.call('POST', `/projects/${project.slug}/tables/split`, { body: { id: 1, v: 'x' } });
+    for (let n = 0; n < 4; n++) expect((await insert()).status).toBe(201);
+    const { tables, query, server } = rowhouse.service.deps;
+    const login = { id: project.id, serverId: server.id, passwordVersion: 1, accountId: null };
+    const inserts = [...tables.cache.of(login).statements.values()].filter(({ isInsert }) => isInsert);
+    expect(inserts.map(({ isProven }) => isProven)).toEqual([false]);
+    await until('it is known to be plain', async () => {
+      await insert();
+      return inserts.every((statement) => isPlain(query.profiles.of(login, statement)));
+    });
+  });
 });
 
 describe('a read writes nothing', () => {
@@ -429,6 +451,40 @@ describe('a read writes nothing', () => {
     await until('it holds its limit', async () => (await project.storedMb()) <= 4);
     await project.all('create or replace view swapped as select 7 as id');
     expect((await project.run(query)).body.rows).toEqual([{ id: 7 }]);
+  });
+
+  it('through a view of another role, for which policies hold that do not hold for the project', async () => {
+    const project = await newProject();
+    await project.all(
+      'create table journal (at timestamptz default now())',
+      'create table guarded (id int primary key)',
+      'insert into guarded values (1)',
+      `create function notes() returns boolean language plpgsql as $$ begin
+         perform pg_catalog.set_config('default_transaction_read_only', 'off', false);
+         if current_setting('transaction_read_only') = 'off' then
+           insert into public.journal values (default);
+         end if;
+         return true; end $$`,
+      'alter table guarded enable row level security',
+      'create policy noted on guarded to authenticated using (notes())',
+      'grant create on schema public to authenticated',
+    );
+    await inside(
+      project,
+      sql.script(`
+        set role authenticated;
+        create view theirs as select id from guarded;
+        grant select on theirs to ${databaseOf(project.id)};`),
+    );
+    const { body } = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
+      body: { name: 'rows', scopes: ['tables:read'] },
+    });
+    for (let n = 0; n < 8; n++) {
+      const at = `/projects/${project.slug}/tables/theirs`;
+      const page = await rowhouse.call('GET', at, { key: body.api_key });
+      expect([page.status, page.body.rows]).toEqual([200, [{ id: 1 }]]);
+    }
+    expect((await project.run('select count(*) as n from journal')).body.rows).toEqual([{ n: 0 }]);
   });
 
   it('and a statement that must write runs in an exclusive session', async () => {

@@ -58,11 +58,16 @@ function isPlainEnum(type: string): string {
         and not exists (select from pg_catalog.pg_operator where ${type}.oid in (oprleft, oprright)))`;
 }
 
-/** Row security holds for whoever asks: owners are exempt, unless it is forced. */
-function isSecured(relation: string): string {
+/** Row security holds for this role: owners are exempt, unless it is forced. */
+function isSecured(relation: string, role = 'current_user'): string {
   return `(${relation}.relrowsecurity and (${relation}.relforcerowsecurity
-        or not pg_catalog.pg_has_role(${relation}.relowner, 'usage')))`;
+        or not pg_catalog.pg_has_role(${role}, ${relation}.relowner, 'usage')))`;
 }
+
+/** A view with security_invoker reads as whoever asks, also where another view names it. */
+const readsAsCaller = `coalesce((
+          select option_value::pg_catalog.bool from pg_catalog.pg_options_to_table(class.reloptions)
+          where option_name operator(pg_catalog.=) 'security_invoker'), false)`;
 
 /** What the policies of users ask. The project can neither replace these functions nor create others in this schema. */
 function isIdentityFunction(oid: string): string {
@@ -94,11 +99,12 @@ export const codeInChosen = `
     select member.relation, inhrelid
     from member join pg_catalog.pg_inherits on inhparent operator(pg_catalog.=) member.oid
   ),
-  -- What a statement on the relation reads: what its policies and its view's query name, and the children of all these.
-  reading (relation, purpose, oid, is_member) as (
-    select relation, 'read', oid, true from member
+  -- What a statement on the relation reads: what its policies and its view's query name, and the children of all these. Each
+  -- with the role that reads it, because policies hold for that one: a view reads as its owner.
+  reading (relation, purpose, oid, is_member, reader) as (
+    select relation, 'read', oid, true, current_user from member
     union
-    select reading.relation, next.purpose, next.oid, false
+    select reading.relation, next.purpose, next.oid, false, next.reader
     from reading
     cross join lateral (
       select case
@@ -106,16 +112,17 @@ export const codeInChosen = `
           when polcmd operator(pg_catalog.=) 'a' then 'insert'
           when polcmd operator(pg_catalog.=) any ('{w,d}'::pg_catalog."char"[]) then 'change'
           else 'read' end,
-        refobjid
+        refobjid, reader
       from pg_catalog.pg_class as class
       join pg_catalog.pg_policy as policy on polrelid operator(pg_catalog.=) class.oid
       join pg_catalog.pg_depend on objid operator(pg_catalog.=) policy.oid
         and classid operator(pg_catalog.=) ${catalogOf('pg_policy')} and refclassid operator(pg_catalog.=) ${catalogOf('pg_class')}
-      where class.oid operator(pg_catalog.=) reading.oid and ${isSecured('class')}
+      where class.oid operator(pg_catalog.=) reading.oid and ${isSecured('class', 'reader')}
         and (is_member or polcmd operator(pg_catalog.=) any ('{r,*}'::pg_catalog."char"[]))
         and refobjid operator(pg_catalog.<>) reading.oid
       union all
-      select reading.purpose, refobjid
+      select reading.purpose, refobjid,
+        case when ${readsAsCaller} then current_user else pg_catalog.pg_get_userbyid(class.relowner) end
       from pg_catalog.pg_class as class
       join pg_catalog.pg_rewrite as rule on ev_class operator(pg_catalog.=) class.oid
       join pg_catalog.pg_depend on objid operator(pg_catalog.=) rule.oid
@@ -123,9 +130,9 @@ export const codeInChosen = `
       where class.oid operator(pg_catalog.=) reading.oid and class.relkind operator(pg_catalog.=) 'v'
         and refobjid operator(pg_catalog.<>) reading.oid
       union all
-      select reading.purpose, inhrelid
+      select reading.purpose, inhrelid, reader
       from pg_catalog.pg_inherits where not is_member and inhparent operator(pg_catalog.=) reading.oid
-    ) as next (purpose, oid)
+    ) as next (purpose, oid, reader)
   ),
   -- Foreign keys are checked by queries under the owner of the other table.
   pointed (relation, purpose, oid) as (
@@ -174,7 +181,7 @@ export const codeInChosen = `
     from reading
     join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) reading.oid
     join pg_catalog.pg_policy as policy on polrelid operator(pg_catalog.=) class.oid
-    where ${isSecured('class')} and (is_member or polcmd operator(pg_catalog.=) any ('{r,*}'::pg_catalog."char"[]))
+    where ${isSecured('class', 'reader')} and (is_member or polcmd operator(pg_catalog.=) any ('{r,*}'::pg_catalog."char"[]))
     union all
     select relation, purpose, 'view', ev_action::pg_catalog.text
     from reading
@@ -209,6 +216,14 @@ export const codeInChosen = `
           select from pg_catalog.pg_cast
           where castfunc operator(pg_catalog.=) function.oid and pg_cast.oid operator(pg_catalog.<) ${firstUserOid})
     end
+    union all
+    -- Functions that make JSON look for a cast of each type that they get whenever they run: a later one changes no version.
+    select relation, purpose, because
+    from stored
+    where expression operator(pg_catalog.~) 'type(id)? [0-9]{5}' and exists (
+      select from pg_catalog.regexp_matches(expression, ':(?:funcid|aggfnoid|winfnoid) ([0-9]+)', 'g') as called (part)
+      join pg_catalog.pg_proc as function on function.oid operator(pg_catalog.=) part[1]::pg_catalog.int8::pg_catalog.oid
+      where function.proname operator(pg_catalog.~) 'json')
     union all
     -- Lists of oids, such as the types of a function's columns: none may be the project's.
     select relation, purpose, because from stored where expression operator(pg_catalog.~) '\\(o [0-9 ]*[0-9]{5}'
