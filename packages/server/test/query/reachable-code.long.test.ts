@@ -538,7 +538,7 @@ describe('a prepared statement is the one that was prepared', () => {
 });
 
 describe('a session whose state was changed', () => {
-  const spoil = async (project: Project, setting: string) => {
+  const spoil = async (project: Project, setting: string, use: 'plain' | 'read' = 'plain') => {
     const { sessions } = rowhouse.service.deps.query;
     const login = {
       id: project.id,
@@ -546,7 +546,7 @@ describe('a session whose state was changed', () => {
       passwordVersion: 1,
       accountId: null,
     };
-    const session = await sessions.acquire(login, 'plain');
+    const session = await sessions.acquire(login, use);
     await new Promise<void>((resolve, reject) => {
       session.out.parse('', setting).bind('', []).execute(0).sync();
       const quiet = () => {};
@@ -571,20 +571,26 @@ describe('a session whose state was changed', () => {
     return Number(String(body).split(line)[1]?.split('\n')[0]);
   };
 
-  it("is noticed by PostgreSQL's report, closed, and ends sharing for its project", async () => {
-    const project = await newProject();
-    await project.run('select 1');
-    const before = await until('the metric is there', async () => (await count('reported')) + 1);
-    await spoil(project, "set DateStyle = 'German'");
-    await until('it is counted', async () => (await count('reported')) >= before);
-    expect(await findTraces(project)).toEqual([]);
-    expect(isPlain(await project.profileOf('select 1'))).toBe(false);
-    const neighbour = await newProject();
-    await until('the neighbour shares', async () => {
-      await neighbour.run('select 1');
-      return isPlain(await neighbour.profileOf('select 1'));
-    });
-  });
+  it.each([
+    ["set DateStyle = 'German'", 'plain'],
+    ['set default_transaction_read_only = off', 'read'],
+  ] as const)(
+    "is noticed by PostgreSQL's report, closed, and ends sharing for its project: %s",
+    async (setting, use) => {
+      const project = await newProject();
+      await project.run('select 1');
+      const before = await until('the metric is there', async () => (await count('reported')) + 1);
+      await spoil(project, setting, use);
+      await until('it is counted', async () => (await count('reported')) >= before);
+      expect(await findTraces(project)).toEqual([]);
+      expect(isPlain(await project.profileOf('select 1'))).toBe(false);
+      const neighbour = await newProject();
+      await until('the neighbour shares', async () => {
+        await neighbour.run('select 1');
+        return isPlain(await neighbour.profileOf('select 1'));
+      });
+    },
+  );
 
   it('was left by none of the tests above', async () => {
     expect(await count('sampled')).toBe(0);

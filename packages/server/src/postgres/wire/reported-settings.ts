@@ -6,12 +6,18 @@ export class ReportedSettings {
   serverMajor = 0;
   isStandby = false;
   private isStarted = false;
-  private readonly atStart = new Map<string, string>();
+  /** As it was at the start, or as the service has set it since. */
+  private readonly expected = new Map<string, string>();
   private readonly altered = new Set<string>();
 
   /** A setting that differs from this point on was changed by a statement. */
   started(): void {
     this.isStarted = true;
+  }
+
+  /** The service itself changes it: PostgreSQL will report this value. */
+  expect(name: string, value: string): void {
+    this.expected.set(name, value);
   }
 
   get isAltered(): boolean {
@@ -29,8 +35,8 @@ export class ReportedSettings {
     if (name === 'server_version') this.serverMajor = Number.parseInt(value, 10);
     if (name === 'in_hot_standby') this.noteStandby(value === 'on');
     if (name === undefined || ignored.has(name)) return;
-    if (!this.isStarted) this.atStart.set(name, value);
-    else if (this.atStart.get(name) === value) this.altered.delete(name);
+    if (!this.isStarted) this.expected.set(name, value);
+    else if (this.expected.get(name) === value) this.altered.delete(name);
     else this.altered.add(name);
   }
 
@@ -41,5 +47,5 @@ export class ReportedSettings {
   }
 }
 
-/** Changed by the service, or by PostgreSQL itself. */
-const ignored = new Set(['default_transaction_read_only', 'in_hot_standby']);
+/** PostgreSQL changes it by itself. */
+const ignored = new Set(['in_hot_standby']);

@@ -77,6 +77,7 @@ function newSeed(): string {
  */
 export function resetSession(session: Session, loginAs: LoginAs): Promise<void> {
   const { out } = session;
+  expectMode(session, 'write');
   out.parse('', foreignStatements).bind('', []).execute(1);
   writeCommands(out, roleReset(loginAs));
   for (const name of Object.keys(resets)) runNamed(session, name as Named);
@@ -105,6 +106,7 @@ export function resetSession(session: Session, loginAs: LoginAs): Promise<void> 
 /** Resets everything, including prepared statements. It can fail as well, by a timeout that a statement has set. */
 export function discardAll(session: Session, loginAs: LoginAs): Promise<void> {
   session.statements.clear();
+  expectMode(session, 'write');
   preparedIn.delete(session);
   session.out.parse('', 'discard all').bind('', []).execute(0).sync();
   session.send(destroyOnFailure(session));
@@ -130,7 +132,13 @@ export function resetSequences(session: Session): void {
 
 /** Statements assumed only to read run in read-only transactions, so that PostgreSQL enforces it. */
 export function setMode(session: Session, mode: 'read' | 'write'): void {
+  expectMode(session, mode);
   runPrepared(session, `mode_${mode}`);
+}
+
+/** Any other value is reported: what shares the session could write. */
+function expectMode({ settings }: Session, mode: 'read' | 'write'): void {
+  settings.expect('default_transaction_read_only', mode === 'read' ? 'on' : 'off');
 }
 
 function runPrepared(session: Session, name: keyof typeof resets | keyof typeof modes): void {
