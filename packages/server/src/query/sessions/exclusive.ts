@@ -259,6 +259,11 @@ export class ExclusiveSession {
 
   /** Behind the transaction in which they ran, so that a question that fails undoes nothing. */
   learn(profiles: readonly StatementProfile[]): void {
+    // Before the catalog is asked, as in `run`: an answer from before that would be outdated, and nothing ever known.
+    if (this.changedBy === 'code') {
+      this.profiles.forget(this.project.id, 'code');
+      this.changedBy = null;
+    }
     for (const profile of profiles) learn(profile, this.session);
   }
 
