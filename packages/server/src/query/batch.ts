@@ -13,7 +13,7 @@ import type { Reader } from './exchange/reader.ts';
 import { canBeOneWrite, inOneWrite } from './one-write.ts';
 import type { CompiledQuery, QueryDeps } from './run.ts';
 import { type SessionTerms, type Supervise, withSession } from './sessions/exclusive.ts';
-import type { StatementProfile } from './sessions/statement-profiles.ts';
+import { mayRunCode, type StatementProfile } from './sessions/statement-profiles.ts';
 import type { Statement } from './statement/statement.ts';
 import type { Parts, Step } from './steps.ts';
 
@@ -139,7 +139,9 @@ function togetherOnce(
   return withSession(deps, project, { ...terms, ...(supervise && { supervise }) }, async (exclusive) => {
     const own = await ownSize(exclusive, measure);
     const profiles = steps.map(({ statement }) => deps.profiles.of(project, statement));
-    for (const profile of profiles) await exclusive.know(profile);
+    // What is asked now is outdated as soon as another statement of the batch runs code: then all are asked together, behind it.
+    if (profiles.every((profile) => isInsert(profile) || !mayRunCode(profile)))
+      for (const profile of profiles) await exclusive.know(profile);
     const readOnly = begin.includes('read only');
     await exclusive.begin(begin, readOnly);
     const held = new HeldAnswer(project);
@@ -170,6 +172,10 @@ function togetherOnce(
     exclusive.learn(profiles);
     return { held, parts };
   });
+}
+
+function isInsert({ statement: { writes, changes } }: StatementProfile): boolean {
+  return writes && !changes;
 }
 
 function atIndex(error: unknown, index: number): unknown {

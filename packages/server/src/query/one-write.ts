@@ -1,5 +1,6 @@
 // A batch of short, plain statements is one write to PostgreSQL and one implicit transaction (exchange/sequence.ts), instead of a
 // round trip for BEGIN, for each statement and for COMMIT.
+import { errors, type RowhouseError } from '../errors/errors.ts';
 import type { ProjectLogin } from '../servers/databases/login.ts';
 import { closing, type Measure } from './admission.ts';
 import { isLargeInput } from './exchange/answer-writer.ts';
@@ -72,6 +73,17 @@ export function inOneWrite(
     // PostgreSQL commits at the end of what is written together.
     const last = closing(measure, null).slice(0, -1);
     const hasRun = await exclusive.runTogether(exchanges, profiles, { last, onDone });
-    return hasRun ? { held, parts } : null;
+    if (!hasRun) return null;
+    hold(held, parts, use === 'read');
+    return { held, parts };
   });
+}
+
+/** Usually it is little. But PostgreSQL can have answered everything before the cancel for a large answer reached it. */
+function hold(held: HeldAnswer, parts: readonly Buffer[][], isRead: boolean): void {
+  try {
+    for (const piece of parts.flat()) held.write(piece);
+  } catch (error) {
+    throw isRead ? error : errors.rowsNotShown(error as RowhouseError);
+  }
 }

@@ -1,6 +1,7 @@
 // Bodies count towards the memory budget of their project until nothing holds them any more: also those of callers who have hung up
 // while their requests wait for a session.
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 import { beforeAll, expect, it } from 'vitest';
 import { until, useTestService } from '../support/helpers.ts';
 
@@ -46,5 +47,28 @@ it('a body counts as long as its request waits, although its caller has hung up'
   await until('their memory is free again', async () => {
     const answer = await post(mine, large);
     return answer.status === 200;
+  });
+});
+
+it('a caller who hangs up before it is known who calls leaves no request behind', async () => {
+  const { keyRing } = rowhouse.service.deps;
+  const { verifyAny, recall } = keyRing;
+  keyRing.recall = () => null;
+  keyRing.verifyAny = async (key) => {
+    await setTimeout(300);
+    return verifyAny(key);
+  };
+  const socket = connect(Number(new URL(base).port), '127.0.0.1');
+  socket.write(
+    `POST ${new URL(base).pathname}/projects/${mine.slug}/query HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${mine.key}\r\n` +
+      'X-Request-Id: hung-up\r\nX-Unread_Name: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{',
+  );
+  await setTimeout(100);
+  socket.destroy();
+  const isLogged = () =>
+    rowhouse.log.some((line) => line.includes('"hung-up"') && line.includes('"status":408'));
+  await until('its end is logged', async () => isLogged(), 5_000).finally(() => {
+    keyRing.verifyAny = verifyAny;
+    keyRing.recall = recall;
   });
 });

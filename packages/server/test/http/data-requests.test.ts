@@ -53,7 +53,6 @@ type Asked = {
   slug?: string;
   path?: string;
   rest: string;
-  path?: string;
   headers?: Record<string, string>;
   body?: string;
 };

@@ -24,7 +24,7 @@ beforeAll(async () => {
 
 const [traceId, spanId] = ['4bf92f3577b34da6a3ce929d0e0e4736', '00f067aa0ba902b7'];
 
-it('has a line for each request, on the fast path and on the other', async () => {
+it('has a line for each request, whichever server reads it', async () => {
   const { slug, id, key } = await rowhouse.project('Logged');
   const query = (headers: Record<string, string>, text = "select 'hidden-value'") =>
     fetch(`${base}${api}/projects/${slug}/query`, {

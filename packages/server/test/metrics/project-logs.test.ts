@@ -14,7 +14,7 @@ beforeAll(async () => {
   base = await rowhouse.app.listen({ port: 0, host: '127.0.0.1' });
 });
 
-/** Through a socket: the fast path answers most of them. */
+/** Through a socket, whose connection reads most of them itself. */
 const send = async (path: string, body: object, more: Record<string, string> = {}) => {
   const response = await fetch(`${base}${api}/projects/${mine.slug}${path}`, {
     method: 'POST',

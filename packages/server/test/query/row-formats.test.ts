@@ -40,7 +40,7 @@ const run = (query: string, more: object = {}, accept?: string) =>
     body: { query, ...more },
     ...(accept && { headers: { accept } }),
   });
-/** Through a socket, as text, so that the fast path sees it. */
+/** Through a socket, as text, so that a connection reads it itself. */
 const get = (path: string, accept: string, key = mine.key, headers: Record<string, string> = {}) =>
   fetch(`${base}${api}/projects/${mine.slug}/${path}`, { headers: { 'x-api-key': key, accept, ...headers } });
 const lines = (text: string) => {

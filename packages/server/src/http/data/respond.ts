@@ -79,6 +79,8 @@ export function send(request: DataRequest, { status, body, contentType }: Whole)
 
 function finish(request: DataRequest, status: number): void {
   const { endpoint, deps, requestId, route, params, exchange, caller, operator, deadline } = request;
+  // It still runs if the caller hung up before a held response began.
+  deadline.end();
   endpoint.onFinished({
     requestId,
     method: exchange.method,

@@ -72,6 +72,8 @@ export class BodyMemory {
 type Given = { headers: IncomingHttpHeaders; maxBytes: number; memory: BodyMemory };
 
 export function readBody(payload: Readable, { headers, maxBytes, memory }: Given): Promise<Buffer> {
+  // The caller hung up while the request was identified: nobody would be told of anything any more.
+  if (payload.destroyed) return Promise.reject(errors.requestTimeout());
   const declared = headers['content-length'] === undefined ? null : Number(headers['content-length']);
   if (declared !== null && declared > maxBytes)
     return passOver(payload).then(() => Promise.reject(errors.payloadTooLarge(maxBytes)));

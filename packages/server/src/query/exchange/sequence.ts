@@ -1,18 +1,20 @@
 // Several plain statements in one write and one implicit transaction: PostgreSQL answers all of them before it is waited for. It is
 // all or nothing, and whatever fails has not happened: then the statements run again one by one, which finds out what to tell the
 // caller.
-import { errors, type RowhouseError } from '../../errors/errors.ts';
+import { errors, RowhouseError } from '../../errors/errors.ts';
+import { sqlstate } from '../../postgres/sqlstate.ts';
 import type { PreparedStatement } from '../../postgres/wire/prepared-statements.ts';
 import type { ServerError } from '../../postgres/wire/server-error.ts';
 import type { Receiver, Session } from '../../postgres/wire/session.ts';
-import { UnwrittenError } from '../../postgres/wire/session-errors.ts';
+import { TooLargeError, UnwrittenError } from '../../postgres/wire/session-errors.ts';
+import { UnreplicatedError } from '../../postgres/wire/unreplicated.ts';
 import { type Command, writeCommands } from './commands.ts';
 import type { Exchange } from './exchange.ts';
 import { noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
 import { sqlFailure } from './sql-failure.ts';
 import type { Stoppable } from './statement-deadline.ts';
 
-/** All answers together. Their memory is not counted. */
+/** All answers together. Larger ones are counted while the statements run one by one. */
 const maxAnswerBytes = 256 * 1024;
 
 export class Sequence implements Receiver, Stoppable {
@@ -45,7 +47,7 @@ export class Sequence implements Receiver, Stoppable {
     return this.exchanges.every((exchange) => exchange.isRead);
   }
 
-  /** False: nothing of it has happened, and the session is as it was. */
+  /** False: nothing of it has happened. If the session is usable, it is as it was. */
   async run(): Promise<boolean> {
     const { session, exchanges, last } = this;
     const parsed = new Map<string, PreparedStatement>();
@@ -61,15 +63,34 @@ export class Sequence implements Receiver, Stoppable {
   }
 
   private settle(lost: Error | null): boolean {
-    const { failure, stoppedBy, isRead } = this;
-    const isUndone = failure?.severity === 'ERROR' || lost instanceof UnwrittenError;
-    if (lost && !isUndone && !isRead) throw errors.outcomeUnknown(lost);
+    const { failure, stoppedBy } = this;
+    if (lost && !this.isUndone(lost)) throw errors.outcomeUnknown(lost);
     if (stoppedBy && (lost || failure)) throw noteFate(stoppedBy, 'undone');
-    if (lost) throw errors.unavailable(lost);
+    // There is no room for the answer.
+    if (lost instanceof RowhouseError) throw lost;
+    if (lost) {
+      if (lost instanceof TooLargeError) return false;
+      throw errors.unavailable(lost);
+    }
     if (!failure) return true;
     if (saysOverLimit(failure) && this.turn >= this.exchanges.length)
       throw new StatementFailed(noteOverLimit(sqlFailure(failure)), 'idle');
     return false;
+  }
+
+  /** The session was lost. An error before the last answer undoes everything, and a termination is one, too. */
+  private isUndone(lost: Error): boolean {
+    const { failure, turn, exchanges } = this;
+    // There is a commit: a statement that looks like a read has written.
+    if (lost instanceof UnreplicatedError) return false;
+    if (failure && (failure.severity === 'ERROR' || turn < exchanges.length)) return true;
+    if (lost instanceof TooLargeError && lost.isFailure) return true;
+    return this.isRead || lost instanceof UnwrittenError;
+  }
+
+  /** The statement that tried to write although it was assumed only to read; -1: none. */
+  get writesAt(): number {
+    return this.failure?.state === sqlstate.readOnlyTransaction ? this.turn : -1;
   }
 
   stop(because: RowhouseError): void {
@@ -107,7 +128,6 @@ export class Sequence implements Receiver, Stoppable {
     this.haltIfLarge();
   }
 
-  /** Large answers are counted where the statements run one by one. */
   private haltIfLarge(): void {
     const isLarge = this.current?.isStreaming || this.answerBytes > maxAnswerBytes;
     if (!isLarge || this.isHalted) return;

@@ -175,7 +175,7 @@ export function compileRowWriter({ keys, kinds, open, close }: RowPlan): RowWrit
 }
 
 const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [34, 92, 91, 93, 123, 125];
-/** What the fast path can write. Numbers, because they are compared for every value. */
+/** How values are written. Numbers, because they are compared for every value. */
 const [other, text, digits, big, bool, asIs, utcTime] = [0, 1, 2, 3, 4, 5, 6];
 const encodingOf: Partial<Record<Kind['is'], number>> = {
   string: text,

@@ -32,6 +32,7 @@ import type { StatementRequest } from './request.ts';
 import type { SessionState } from './session-reset.ts';
 import {
   changesOf,
+  distrust,
   isPlain,
   isProvenSince,
   know,
@@ -242,15 +243,22 @@ export class ExclusiveSession {
     if (this.session.settings.readsOtherwise) throw errors.statementNotAllowed(...otherReading);
     this.deadline.follow(sequence);
     if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
+    // A policy or a trigger may have come while they waited for the session.
+    if (!profiles.every(isPlain)) return false;
     if (!sequence.isRead) {
       this.deadline.noteChange();
       this.effect = worstEffect(this.effect, 'rows');
     }
     const hasRun = await sequence.run();
+    const writer = profiles[sequence.writesAt];
+    if (writer) distrust(writer);
     if (sequence.isHalted) {
-      this.isBroken = true;
       // Not together again for their next dozen runs.
       for (const profile of profiles) noteDuration(profile, 1_000);
+    }
+    if (sequence.isHalted || !this.session.isUsable) {
+      this.isBroken = true;
+      return hasRun;
     }
     this.isPlain &&= profiles.every(isPlain);
     this.learn(profiles);
@@ -259,6 +267,11 @@ export class ExclusiveSession {
 
   /** Behind the transaction in which they ran, so that a question that fails undoes nothing. */
   learn(profiles: readonly StatementProfile[]): void {
+    // Before the catalog is asked, as in `run`: an answer from before that would be outdated, and nothing ever known.
+    if (this.changedBy === 'code') {
+      this.profiles.forget(this.project.id, 'code');
+      this.changedBy = null;
+    }
     for (const profile of profiles) learn(profile, this.session);
   }
 

@@ -16,8 +16,9 @@
 //
 // A member that made the others run twice is avoided for its next dozen runs (`blame`).
 //
-// What this rests on: who acts is set before each member and by nothing else (acting-users.ts); a member is plain, so it leaves nothing in the session but sequence state (statement-profiles.ts); it
-// adds rows only, so members do not depend on each other's order; all of them commit or none does (group-commit.alone.test.ts).
+// What this rests on: who acts is set before each member and by nothing else (acting-users.ts); a member is plain, so it leaves
+// nothing in the session but sequence state (statement-profiles.ts); it adds rows only, so members do not depend on each other's
+// order; all of them commit or none does (group-commit.alone.test.ts).
 
 import { errors } from '../../errors/errors.ts';
 import type { Session } from '../../postgres/wire/session.ts';

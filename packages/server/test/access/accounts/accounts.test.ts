@@ -249,7 +249,7 @@ describe('requests a second', () => {
     expect((await operate('PATCH', `/${id}`, { max_requests_per_second: 5 })).status).toBe(200);
     const query = (by: string) =>
       rowhouse.call('POST', `/projects/${slug}/query`, { key: by, body: { query: 'select 1' } });
-    // Also by the fast path, which the second request of a key takes.
+    // Also from the cache, which the second request of a key takes.
     const flood = async () => {
       const answers = await Promise.all(
         Array.from({ length: 40 }, (_, n) => query(n % 2 ? key : made.body.api_key)),

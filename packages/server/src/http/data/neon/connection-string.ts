@@ -9,7 +9,7 @@ import type { Deps } from '../../deps.ts';
 import { readBearer } from '../../request/caller.ts';
 import type { Step } from '../data-request.ts';
 
-export const connectionHeader = 'neon-connection-string';
+const connectionHeader = 'neon-connection-string';
 
 /** The default database of PostgreSQL's tools. */
 const usualDatabase = 'postgres';
