@@ -4,7 +4,6 @@ import { createHash, type Hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { finished, type Readable, Transform } from 'node:stream';
 import { finished as ended } from 'node:stream/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { errors, type RowhouseError } from '../../errors/errors.ts';
 import type {
   Answer,
@@ -90,9 +89,12 @@ export class Repeat {
 }
 
 async function inTime(work: Promise<void>, ms: number): Promise<void> {
-  const late = new AbortController();
-  const time = sleep(ms, undefined, { signal: late.signal, ref: false }).catch(() => {});
-  await Promise.race([work, time]).finally(() => late.abort());
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms).unref();
+  });
+  await Promise.race([work, over]);
+  clearTimeout(timer);
 }
 
 function outcomeOf(hashed: HashedBody, { status, failure, contentType, location, body }: Ended): Outcome {
