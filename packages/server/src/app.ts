@@ -176,7 +176,8 @@ export async function buildApp(
   const byKey: Way = {
     prefix: apiPrefix,
     identify: identifyByKey,
-    headOf: ({ headers: { origin } }) => (origin === undefined ? [] : cors(origin)),
+    // With a list of origins, caches have to know that other pages get other headers.
+    headOf: ({ headers: { origin } }) => (origin === undefined && corsOrigins === '*' ? [] : cors(origin)),
   };
 
   serviceRoutes(app, { ...deps, isAnnounced, isDraining });

@@ -230,14 +230,17 @@ describe('a policy that changes while users read', () => {
         while (!isOver) expect([0, 5]).toContain(await read(n));
       }),
     );
-    for (let round = 0; round < 10; round++) {
-      const isOpen = round % 2 === 1;
-      const text = `alter policy switch on switched using (${isOpen})`;
-      if (round % 4 < 2) await seat.query(text);
-      else await inside(project, sql.script(text));
-      expect(await Promise.all([read(round), read(round + 1)])).toEqual(isOpen ? [5, 5] : [0, 0]);
+    try {
+      for (let round = 0; round < 10; round++) {
+        const isOpen = round % 2 === 1;
+        const text = `alter policy switch on switched using (${isOpen})`;
+        if (round % 4 < 2) await seat.query(text);
+        else await inside(project, sql.script(text));
+        expect(await Promise.all([read(round), read(round + 1)])).toEqual(isOpen ? [5, 5] : [0, 0]);
+      }
+    } finally {
+      isOver = true;
     }
-    isOver = true;
     await reading;
   });
 

@@ -82,6 +82,11 @@ export class Exchange implements Receiver {
     return this.answer.isStreaming;
   }
 
+  /** Why its rows cannot be shown, although it ran to its end: the answer would be incomplete. */
+  get refusedBy(): RowhouseError | null {
+    return this.answer.refusedBy;
+  }
+
   /** Others should not wait behind it. */
   get isLarge(): boolean {
     return this.answer.isLarge;

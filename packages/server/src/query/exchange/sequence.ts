@@ -72,7 +72,11 @@ export class Sequence implements Receiver, Stoppable {
       if (lost instanceof TooLargeError) return false;
       throw errors.unavailable(lost);
     }
-    if (!failure) return true;
+    if (!failure) {
+      const refusedBy = this.exchanges.find((exchange) => exchange.refusedBy)?.refusedBy;
+      if (!refusedBy) return true;
+      throw new StatementFailed(this.isRead ? refusedBy : errors.rowsNotShown(refusedBy), 'idle');
+    }
     if (saysOverLimit(failure) && this.turn >= this.exchanges.length)
       throw new StatementFailed(noteOverLimit(sqlFailure(failure)), 'idle');
     return false;

@@ -274,6 +274,7 @@ export class Group implements Receiver {
 
 function answerOf({ exchange, held }: Member): Buffer | null {
   if (!exchange || !held) return null;
+  if (exchange.refusedBy) throw errors.rowsNotShown(exchange.refusedBy);
   const rest = exchange.close();
   return held.size === 0 ? rest : Buffer.concat([...held.takeFrom(0), rest]);
 }

@@ -13,8 +13,8 @@
 // once one of them has another version. It runs after the insert in the same transaction: the insert's locks keep the tables as
 // they are from then on. The bound has a wall behind it: growth-check.ts.
 import type { BoundedInsert } from './bounded-insert.ts';
+import { codeInChosen } from './code-behind.ts';
 import { type GrowthCheck, growthCheckOf } from './growth-check.ts';
-import { codeInChosen } from './reachable-code.ts';
 import { isFixed, valueBytes } from './value-bytes.ts';
 
 export type InsertFacts = Readonly<{

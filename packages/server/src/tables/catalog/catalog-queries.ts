@@ -1,7 +1,7 @@
 // The queries of catalog.ts. All names and operators are schema-qualified: the project controls search_path and the
 // objects in it, and none of them may be picked up instead of the catalog's.
 import { neededTypes } from '../../query/exchange/type-lookup.ts';
-import { codeInChosen } from '../../query/statement/reachable-code.ts';
+import { codeInChosen } from '../../query/statement/code-behind.ts';
 
 /** Excludes the schemas of PostgreSQL and of the service, whose tables have no endpoint. */
 export const openSchemas = `nspname operator(pg_catalog.<>) all ('{pg_catalog,information_schema,pg_toast,rowhouse}'::pg_catalog.name[])
