@@ -73,6 +73,8 @@ type Options = {
 const maxUnwritten = 10_000;
 /** One statement writes this many rows, and this many bytes of responses; a larger response has a statement of its own. */
 const [sharedRows, sharedBytes] = [100, 256 * 1024];
+/** With a second one, a connection that no longer answers does not stop all. More would only make each smaller. */
+const statementsUnderWay = 2;
 
 export function openIdempotency({
   control,
@@ -103,7 +105,7 @@ export function openIdempotency({
     runAlone: (row) => reserveAlone(control, row, times()),
     isUndone,
     maxEntries: sharedRows,
-    maxUnderWay: 1,
+    maxUnderWay: statementsUnderWay,
   });
   const endings = openGroups<EndedRow, void>({
     runTogether: async (rows) => {
@@ -113,7 +115,7 @@ export function openIdempotency({
     runAlone: (row) => endAlone(control, row),
     isUndone,
     maxEntries: sharedRows,
-    maxUnderWay: 1,
+    maxUnderWay: statementsUnderWay,
     maxBytes: sharedBytes,
     bytesOf: ({ answer }) => answer?.length ?? 0,
   });
