@@ -340,6 +340,18 @@ describe('beside the pipeline', () => {
     expect(Number(head.headers['content-length'])).toBeGreaterThan(10);
   });
 
+  it('a key that cannot run SQL is refused before the body is read', async () => {
+    for (const rest of ['query', 'batch']) {
+      const socket = connect({ port, host: '127.0.0.1' });
+      socket.write(
+        `POST ${pathOf({ rest })} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: ${publishable}\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n\r\n{`,
+      );
+      const answered = once(socket, 'data', { signal: AbortSignal.timeout(5_000) });
+      const [piece] = await answered.finally(() => socket.destroy());
+      expect(String(piece).slice(9, 12)).toBe('403');
+    }
+  });
+
   it('every request is counted and logged once', async () => {
     const asked = query({ query: 'select counted' }, { 'x-request-id': 'counted-once' });
     const countOf = async () => {

@@ -11,6 +11,7 @@ import { defaultTimeoutMs, queryBodyBytes } from '../../settings/limits/requests
 import { rowBodies, rowsNote } from '../request/row-format.ts';
 import { SlugParams } from '../routes/projects.ts';
 import type { DataRoute } from './data-request.ts';
+import { callerOf } from './identify.ts';
 
 const actingNote =
   'With a token for acting as a user, it runs as that user, under row security: see POST …/auth/users/:id/act-as.';
@@ -24,6 +25,8 @@ const common = {
   hasTimeout: true,
   readsStandbys: true,
   tellsChange: true,
+  // Anybody can have a publishable key, and none of them ever runs SQL: the body of such a request is not read.
+  admit: (request) => void mustBeReadOnly(callerOf(request)),
   status: 200,
   fails: [...sqlFailures, 'invalid_token'],
 } as const satisfies Partial<DataRoute>;

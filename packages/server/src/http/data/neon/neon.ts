@@ -15,6 +15,7 @@ import type { ProjectLogin } from '../../../servers/databases/login.ts';
 import { queryBodyBytes } from '../../../settings/limits/requests.ts';
 import type { Deps } from '../../deps.ts';
 import type { DataRoute } from '../data-request.ts';
+import { callerOf } from '../identify.ts';
 import { mustBeReadOnly, readTimeout } from '../query.ts';
 import { neonVoice } from './neon-errors.ts';
 
@@ -28,6 +29,7 @@ export const neonRoute: DataRoute = {
   // The content type that fetch sets for a string body.
   jsonTypes: ['text/plain'],
   bodyLimit: queryBodyBytes,
+  admit: (request) => void mustBeReadOnly(callerOf(request)),
   status: 200,
   voice: neonVoice,
   fails: [...sqlFailures, 'invalid_credentials', 'project_not_found', 'project_not_ready'],
