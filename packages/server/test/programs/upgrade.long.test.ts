@@ -94,7 +94,7 @@ async function makeOld(
     sql`create schema auth authorization ${sql.id(authRoleOf(id))}`,
     sql`alter default privileges for role ${sql.id(roleOf(id))} in schema public revoke all on tables from authenticated`,
     sql`alter default privileges for role ${sql.id(roleOf(id))} in schema public revoke all on sequences from authenticated`,
-    sql`drop function rowhouse.hand_over_users, rowhouse.open_to_users, rowhouse.reads`,
+    sql`drop function rowhouse.hand_over_users, rowhouse.open_to_users, rowhouse.reads, rowhouse.behind, rowhouse.facts_of`,
     sql`drop event trigger if exists rowhouse_logins`,
     sql`drop function if exists rowhouse.greet_direct_login`,
     sql`drop event trigger if exists rowhouse_casts`,
