@@ -1,6 +1,6 @@
-// Group commit for the service's own small writes: those of many callers share one statement. What comes while one is under way,
-// or in the same turn of the event loop, waits for the next one. Accounts take turns in it, so an account with many writes does
-// not hold up another one's.
+// Group commit for the service's own small writes: the writes of many callers share one statement. A write that arrives while a
+// statement runs, or in the same turn of the event loop, waits for the next statement. Accounts take turns in each statement, so an
+// account with many writes does not delay the others.
 
 export type Groups<Entry, Result> = {
   run(account: string, entry: Entry): Promise<Result>;
@@ -9,7 +9,7 @@ export type Groups<Entry, Result> = {
 };
 
 export type GroupOptions<Entry, Result> = {
-  /** One statement for all. Its results, if it has any, are in the order of the entries. */
+  /** Runs one statement for all entries. Its results, if it has any, are in the order of the entries. */
   runTogether(entries: Entry[]): Promise<Result[]>;
   runAlone(entry: Entry): Promise<Result>;
   /** Nothing of the shared statement has happened: each entry then runs alone, so that none fails because of another one. */

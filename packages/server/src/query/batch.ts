@@ -1,8 +1,9 @@
 // Several statements in one transaction: a caller's batch, a script of another protocol, changes that belong together.
 
 import { errors, RowhouseError } from '../errors/errors.ts';
+import type { Measure } from '../quotas/size-check.ts';
 import type { ProjectLogin } from '../servers/databases/login.ts';
-import { closing, growthOf, type Measure, mayGrow, ownSize, withHeadroom } from './admission.ts';
+import { closing, growthOf, mayGrow, ownSize, withHeadroom } from './admission.ts';
 import { affectedBy, formOf } from './answer.ts';
 import { hasJustEnded } from './exchange/acting-users.ts';
 import type { Form, StatementInput } from './exchange/answer-writer.ts';
@@ -54,9 +55,9 @@ export async function runScript(
 ): Promise<Parts> {
   const statements: Statement[] = [];
   for (const [index, { query }] of input.statements.entries()) {
-    const statement = await deps.parser
-      .parse(project, query)
-      .catch((error) => Promise.reject(atIndex(error, index)));
+    const statement =
+      deps.parser.recall(project.id, query) ??
+      (await deps.parser.parse(project, query).catch((error) => throwAt(error, index)));
     // A statement that was not parsed could end the transaction in the middle of the batch.
     if (!statement.isParsed) {
       throw errors.invalidRequest([
@@ -139,7 +140,8 @@ function togetherOnce(
   return withSession(deps, project, { ...terms, ...(supervise && { supervise }) }, async (exclusive) => {
     const own = await ownSize(exclusive, measure);
     const profiles = steps.map(({ statement }) => deps.profiles.of(project, statement));
-    // What is asked now is outdated as soon as another statement of the batch runs code: then all are asked together, behind it.
+    // If a statement of the batch runs code, answers of the catalog from before it are worthless. Then all statements are judged
+    // together, after the batch.
     if (profiles.every((profile) => isInsert(profile) || !mayRunCode(profile)))
       for (const profile of profiles) await exclusive.know(profile);
     const readOnly = begin.includes('read only');
@@ -153,7 +155,7 @@ function togetherOnce(
       const exchange = exclusive.exchange(step, held, { ...inTransaction, isReadOnly: readOnly });
       await exclusive
         .run(exchange, profiles[index] as StatementProfile)
-        .catch((error) => Promise.reject(atIndex(error, index)));
+        .catch((error) => throwAt(error, index));
       held.write(exchange.close());
       parts.push(held.takeFrom(first));
       const now = affectedBy(exchange);
@@ -176,6 +178,10 @@ function togetherOnce(
 
 function isInsert({ statement: { writes, changes } }: StatementProfile): boolean {
   return writes && !changes;
+}
+
+function throwAt(error: unknown, index: number): never {
+  throw atIndex(error, index);
 }
 
 function atIndex(error: unknown, index: number): unknown {

@@ -1,16 +1,21 @@
 // A batch of short, plain statements is one write to PostgreSQL and one implicit transaction (exchange/sequence.ts), instead of a
 // round trip for BEGIN, for each statement and for COMMIT.
+
 import { errors, type RowhouseError } from '../errors/errors.ts';
+import type { Measure } from '../quotas/size-check.ts';
 import type { ProjectLogin } from '../servers/databases/login.ts';
-import { closing, type Measure } from './admission.ts';
+import { closing } from './admission.ts';
 import { isLargeInput } from './exchange/answer-writer.ts';
-import type { Exchange } from './exchange/exchange.ts';
-import { noFrame, sharedFrame } from './exchange/frame.ts';
+import { Exchange, type ExchangeOptions } from './exchange/exchange.ts';
+import { type Frame, noFrame, sharedFrame } from './exchange/frame.ts';
 import { HeldAnswer } from './exchange/held-answer.ts';
+import type { Sink } from './exchange/reader.ts';
+import { Sequence } from './exchange/sequence.ts';
 import { needsTypes } from './json/parameters.ts';
 import type { QueryDeps } from './run.ts';
-import { type SessionTerms, withSession } from './sessions/exclusive.ts';
+import { passGate, type SessionTerms, withSession } from './sessions/exclusive.ts';
 import { isPlain, type StatementProfile } from './sessions/statement-profiles.ts';
+import { canPipeline } from './sharing/pipelines.ts';
 import type { Parts, Step } from './steps.ts';
 
 /** Statements that usually take longer run one by one: their answers are large, or others wait for what they lock. */
@@ -44,7 +49,7 @@ export function canBeOneWrite(
 }
 
 /** null: nothing of it has happened, and it has to run one by one. */
-export function inOneWrite(
+export async function inOneWrite(
   deps: QueryDeps,
   project: ProjectLogin,
   terms: SessionTerms,
@@ -52,31 +57,88 @@ export function inOneWrite(
   profiles: readonly StatementProfile[],
   measure: Measure | null,
 ): Promise<Parts | null> {
+  if (canPipeline(profiles)) {
+    const found = await inPipeline(deps, project, terms, steps, profiles);
+    if (found !== 'elsewhere') return found;
+  }
   const use = profiles.every(({ statement }) => statement.isRead) ? 'read' : 'plain';
   return withSession(deps, project, { ...terms, use }, async (exclusive) => {
-    const held = new HeldAnswer(project);
-    exclusive.onFailure = () => held.release();
-    const answers = new Map<Exchange, HeldAnswer>();
-    const exchanges = steps.map((step, index) => {
-      const answer = new HeldAnswer(null);
-      const frame = index === 0 ? sharedFrame(project.actingUser) : noFrame;
-      const exchange = exclusive.exchange(step, answer, frame);
-      answers.set(exchange, answer);
-      return exchange;
-    });
-    const parts: Buffer[][] = [];
-    const onDone = (exchange: Exchange) => {
-      const part = [...(answers.get(exchange)?.takeFrom(0) ?? []), exchange.close()];
-      parts.push(part);
-      return part.reduce((sum, { length }) => sum + length, 0);
-    };
+    const answers = new Answers(project);
+    exclusive.onFailure = () => answers.release();
+    const exchanges = answers.exchangesOf(steps, project, (...parts) => exclusive.exchange(...parts));
     // PostgreSQL commits at the end of what is written together.
     const last = closing(measure, null).slice(0, -1);
-    const hasRun = await exclusive.runTogether(exchanges, profiles, { last, onDone });
-    if (!hasRun) return null;
-    hold(held, parts, use === 'read');
-    return { held, parts };
+    const hasRun = await exclusive.runTogether(exchanges, profiles, { last, onDone: answers.onDone });
+    return hasRun ? answers.close(use === 'read') : null;
   });
+}
+
+/** As one read among others. */
+async function inPipeline(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  terms: SessionTerms,
+  steps: readonly Step[],
+  profiles: readonly StatementProfile[],
+): Promise<Parts | null | 'elsewhere'> {
+  const { sessions, pipelines } = deps;
+  if (sessions.gate.isClosed(project.id)) await passGate(sessions, project, terms);
+  const pipeline = await pipelines.take(project, profiles);
+  if (!pipeline) return 'elsewhere';
+  const { session } = pipeline;
+  const answers = new Answers(project);
+  const aside: ExchangeOptions['aside'] = (look) => sessions.aside(project, look);
+  const exchanges = answers.exchangesOf(
+    steps,
+    project,
+    (step, sink, frame) => new Exchange({ ...step, session, sink, frame, aside }),
+  );
+  const sequence = new Sequence(session, exchanges, [], answers.onDone);
+  try {
+    if (!(await pipeline.run(sequence, { ...terms, profiles }))) return 'elsewhere';
+    return sequence.hasRun ? answers.close(true) : null;
+  } catch (error) {
+    answers.release();
+    throw error;
+  }
+}
+
+type MakeExchange = (step: Step, sink: Sink, frame: Frame) => Exchange;
+
+/** The answers to all steps: they are held until the commit. */
+class Answers {
+  private readonly held: HeldAnswer;
+  private readonly parts: Buffer[][] = [];
+  private readonly sinks = new Map<Exchange, HeldAnswer>();
+
+  constructor(project: ProjectLogin) {
+    this.held = new HeldAnswer(project);
+  }
+
+  exchangesOf(steps: readonly Step[], { actingUser }: ProjectLogin, make: MakeExchange): Exchange[] {
+    return steps.map((step, index) => {
+      const sink = new HeldAnswer(null);
+      const exchange = make(step, sink, index === 0 ? sharedFrame(actingUser) : noFrame);
+      this.sinks.set(exchange, sink);
+      return exchange;
+    });
+  }
+
+  /** Returns the size of the answer. */
+  readonly onDone = (exchange: Exchange): number => {
+    const part = [...(this.sinks.get(exchange)?.takeFrom(0) ?? []), exchange.close()];
+    this.parts.push(part);
+    return part.reduce((sum, { length }) => sum + length, 0);
+  };
+
+  close(isRead: boolean): Parts {
+    hold(this.held, this.parts, isRead);
+    return { held: this.held, parts: this.parts };
+  }
+
+  release(): void {
+    this.held.release();
+  }
 }
 
 /** Usually it is little. But PostgreSQL can have answered everything before the cancel for a large answer reached it. */

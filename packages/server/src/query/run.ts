@@ -11,6 +11,7 @@
 // Each shared way can decline: then nothing of the statement has happened, and it takes the next way.
 
 import { errors, RowhouseError } from '../errors/errors.ts';
+import type { Measure } from '../quotas/size-check.ts';
 import { stopLine } from '../quotas/stop-line.ts';
 import type { ProjectLogin } from '../servers/databases/login.ts';
 import {
@@ -18,7 +19,6 @@ import {
   closing,
   framedBy,
   growthOf,
-  type Measure,
   mayGrow,
   ownSize,
   withHeadroom,
@@ -38,7 +38,12 @@ import { needsTypes } from './json/parameters.ts';
 import { passGate, type Supervise, withSession } from './sessions/exclusive.ts';
 import type { ProjectSessions } from './sessions/project-sessions.ts';
 import type { QueryInput, StatementRequest } from './sessions/request.ts';
-import { distrust, isPlain, type StatementProfiles } from './sessions/statement-profiles.ts';
+import {
+  distrust,
+  isPlain,
+  type StatementProfile,
+  type StatementProfiles,
+} from './sessions/statement-profiles.ts';
 import { canGroup, type Entry, type GroupCommit } from './sharing/group-commit.ts';
 import { canPipeline, type Pipelines } from './sharing/pipelines.ts';
 import { atStandby, checkStandby, unlessOutdated } from './standby-reads.ts';
@@ -130,8 +135,9 @@ async function run(deps: QueryDeps, request: StatementRequest): Promise<Answer> 
   }
   const isOrdinary = mayShare(request);
   if (!isPlain(profile)) deps.unshared.note(project.id, profile);
-  if (isOrdinary && canPipeline(profile)) {
-    const exchange = await inPipeline(deps, request);
+  const profiles = [profile];
+  if (isOrdinary && canPipeline(profiles)) {
+    const exchange = await inPipeline(deps, request, profiles);
     if (exchange) return answerOf(exchange, reader);
   }
   if (statement.isVacuum) return vacuum(deps, request);
@@ -176,9 +182,12 @@ function mayShare({ project, statement, profile, input }: StatementRequest): boo
 }
 
 /** Null if it has to run elsewhere after all. */
-async function inPipeline(deps: QueryDeps, request: StatementRequest): Promise<Exchange | null> {
-  const { project, profile, statement, input, form, reader } = request;
-  const taken = deps.pipelines.take(project, profile);
+async function inPipeline(
+  deps: QueryDeps,
+  { project, statement, input, form, reader }: StatementRequest,
+  profiles: readonly StatementProfile[],
+): Promise<Exchange | null> {
+  const taken = deps.pipelines.take(project, profiles);
   const pipeline = taken instanceof Promise ? await taken : taken;
   if (!pipeline) return null;
   const exchange = new Exchange({
@@ -190,7 +199,8 @@ async function inPipeline(deps: QueryDeps, request: StatementRequest): Promise<E
     form,
     aside: (look) => deps.sessions.aside(project, look),
   });
-  return (await pipeline.run(exchange, request)) ? exchange : null;
+  const { timeoutMs } = input;
+  return (await pipeline.run(exchange, { profiles, reader, timeoutMs })) ? exchange : null;
 }
 
 /** The most that an insert adds, if that is known and the project is near its limit. */

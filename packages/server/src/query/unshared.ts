@@ -51,7 +51,7 @@ export function countUnshared(log: Pick<Logger, 'info'>): Unshared {
       const found = because ?? statement.because ?? 'unknown';
       const reason = found in counts ? found : 'statement';
       counts[reason] = (counts[reason] ?? 0) + 1;
-      // What every project does now and then is no news.
+      // Every project has such statements now and then: they are counted, but not logged.
       if (reason === 'unknown' || reason === 'statement') return;
       const name = `${projectId} ${reason}`;
       if (logged.has(name)) return;

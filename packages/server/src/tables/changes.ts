@@ -175,6 +175,7 @@ function change(
         isDelete: write.input.verb === 'delete',
         isInsert: write.input.verb === 'insert',
         insert: write.insert,
+        rowKey: write.rowKey,
         relation: relationOf(written),
       }),
       input: { query: write.text, params: write.params, limit: null, bigAsString: request.numbersAsStrings },

@@ -216,10 +216,11 @@ export function statementOf(
     isDelete = false,
     isInsert = false,
     insert = null,
+    rowKey = null,
     relation = null,
     code = null,
   }: Pick<Statement, 'writes'> &
-    Partial<Pick<Statement, 'isDelete' | 'isInsert' | 'insert'>> & {
+    Partial<Pick<Statement, 'isDelete' | 'isInsert' | 'insert' | 'rowKey'>> & {
       isPlain: boolean;
       code?: string | null;
       relation?: string | null;
@@ -240,6 +241,7 @@ export function statementOf(
     isDelete,
     isInsert,
     insert,
+    rowKey,
     changes: writes && !isInsert,
     canShrink: false,
     isVacuum: false,

@@ -2,6 +2,7 @@
 // meanwhile, each statement acts as its own user, and nobody notices another.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
+import { silent } from '../../src/postgres/wire/receiver.ts';
 import { databaseOf } from '../../src/servers/databases/names.ts';
 import {
   inside,
@@ -350,13 +351,7 @@ describe('a trace in a session that users share', () => {
       session.out.parse('', spoil).bind('', []).execute(0).sync();
       await new Promise<void>((resolve, reject) =>
         session.send({
-          rowDescription: () => {},
-          parameterTypes: () => {},
-          noData: () => {},
-          bound: () => {},
-          row: () => {},
-          complete: () => {},
-          copy: () => {},
+          ...silent,
           error: reject,
           ready: () => resolve(),
           lost: reject,

@@ -4,13 +4,14 @@
 import { errors, RowhouseError } from '../../errors/errors.ts';
 import { explainState } from '../../postgres/admin/resource-errors.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
-import { ownSize, sizeCheck, withHeadroom } from '../../query/admission.ts';
+import { ownSize, withHeadroom } from '../../query/admission.ts';
 import { fateOf, isOverLimit, wasRaised } from '../../query/exchange/failures.ts';
 import { noReader } from '../../query/exchange/reader.ts';
 import { parseJsonText } from '../../query/json/json-text.ts';
 import { lookUp } from '../../query/look-up.ts';
 import type { QueryDeps } from '../../query/run.ts';
 import { withSession } from '../../query/sessions/exclusive.ts';
+import { sizeCheck } from '../../quotas/size-check.ts';
 import type { ProjectLogin } from '../../servers/databases/login.ts';
 import type { AuthContext } from './auth-context.ts';
 

@@ -61,7 +61,7 @@ export function fail(request: DataRequest, thrown: Error): void {
 
 type Whole = Readonly<{ status: number; body: Buffer; contentType: string | null }>;
 
-/** What was acknowledged is kept for repeats already. */
+/** A request with an Idempotency-Key: its answer is stored first, so that no answer is sent that a repeat would not get. */
 export function send(request: DataRequest, { status, body, contentType }: Whole): void {
   const { deadline, repeat, failure, exchange, head } = request;
   request.isAnswered = true;

@@ -1,5 +1,5 @@
-// Statements of acting users in a project's sessions. The login roles for them may only become `authenticated` or `anon`, and
-// their sessions are that role from the start. Who acts is set for one transaction, by the first statement in it:
+// Statements of acting users in a project's sessions. The login roles for users may only become `authenticated` or `anon`, and
+// each of their sessions has that role from its start. The first statement of a transaction sets who acts in it:
 //
 //   a plain statement   shares its session with those of others. The first statement is prepared, and written together with it;
 //                       both are one implicit transaction (`identifying`)

@@ -93,7 +93,11 @@ export class Exchange implements Receiver {
   }
 
   /** In a pipeline: called when the answer becomes larger than what is held. */
-  set onStreaming(call: () => void) {
+  get onStreaming(): (() => void) | null {
+    return this.answer.onStreaming;
+  }
+
+  set onStreaming(call: (() => void) | null) {
     this.answer.onStreaming = call;
   }
 

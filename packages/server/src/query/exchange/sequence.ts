@@ -5,26 +5,33 @@ import { errors, RowhouseError } from '../../errors/errors.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
 import type { PreparedStatement } from '../../postgres/wire/prepared-statements.ts';
 import type { ServerError } from '../../postgres/wire/server-error.ts';
-import type { Receiver, Session } from '../../postgres/wire/session.ts';
+import type { Session } from '../../postgres/wire/session.ts';
 import { TooLargeError, UnwrittenError } from '../../postgres/wire/session-errors.ts';
 import { UnreplicatedError } from '../../postgres/wire/unreplicated.ts';
 import { type Command, writeCommands } from './commands.ts';
 import type { Exchange } from './exchange.ts';
-import { noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
+import { MovedError, noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
+import { InTurn } from './in-turn.ts';
 import { sqlFailure } from './sql-failure.ts';
 import type { Stoppable } from './statement-deadline.ts';
 
 /** All answers together. Larger ones are counted while the statements run one by one. */
 const maxAnswerBytes = 256 * 1024;
 
-export class Sequence implements Receiver, Stoppable {
+export class Sequence extends InTurn implements Stoppable {
+  /** It ran to its end. False: nothing of it has happened. If the session is usable, it is as it was. */
+  hasRun = false;
   /** It was cancelled for a large answer: a cancel that arrives late would hit the next statement. */
   isHalted = false;
+  /** In a pipeline: called when the answers become larger than what is held. Others may then join behind it until it is sent. */
+  onStreaming: (() => void) | null = null;
+  /** When it was written to the session. */
+  startedAt = 0;
+  private isMoved = false;
   private readonly session: Session;
   private readonly exchanges: readonly Exchange[];
   private readonly last: readonly Command[];
   private readonly onDone: (exchange: Exchange) => number;
-  private turn = 0;
   private answerBytes = 0;
   private failure: ServerError | null = null;
   private stoppedBy: RowhouseError | null = null;
@@ -37,6 +44,7 @@ export class Sequence implements Receiver, Stoppable {
     last: readonly Command[],
     onDone: (exchange: Exchange) => number,
   ) {
+    super();
     this.session = session;
     this.exchanges = exchanges;
     this.last = last;
@@ -47,23 +55,39 @@ export class Sequence implements Receiver, Stoppable {
     return this.exchanges.every((exchange) => exchange.isRead);
   }
 
-  /** False: nothing of it has happened. If the session is usable, it is as it was. */
-  async run(): Promise<boolean> {
+  async run(): Promise<void> {
     const { session, exchanges, last } = this;
     const parsed = new Map<string, PreparedStatement>();
     for (const exchange of exchanges) exchange.writeInGroup(parsed);
     writeCommands(session.out, last);
     session.out.sync();
+    this.startedAt = performance.now();
     const lost = await new Promise<Error | null>((resolve) => {
       this.end = resolve;
       session.send(this);
-      session.flush();
+      if (!this.onStreaming) session.flush();
     });
-    return this.settle(lost);
+    this.hasRun = this.settle(lost);
+  }
+
+  /** It runs elsewhere: what still arrives here must not reach the caller a second time. */
+  move(): void {
+    this.isMoved = true;
+    for (const exchange of this.exchanges) exchange.move();
+    this.end(new MovedError());
+  }
+
+  get hasBegun(): boolean {
+    return this.turn > 0 || this.current?.hasBegun === true;
+  }
+
+  get isBeforeTarget(): boolean {
+    return this.turn === 0 && this.current?.isBeforeTarget === true;
   }
 
   private settle(lost: Error | null): boolean {
     const { failure, stoppedBy } = this;
+    if (lost instanceof MovedError) throw lost;
     if (lost && !this.isUndone(lost)) throw errors.outcomeUnknown(lost);
     if (stoppedBy && (lost || failure)) throw noteFate(stoppedBy, 'undone');
     // There is no room for the answer.
@@ -104,48 +128,21 @@ export class Sequence implements Receiver, Stoppable {
   /** Answers are held until the commit, so no reader is waited for. */
   useClock(): void {}
 
-  private get current(): Exchange | undefined {
-    return this.exchanges[this.turn];
+  protected get current(): Exchange | null {
+    return this.exchanges[this.turn] ?? null;
   }
 
-  parameterTypes(): void {}
-
-  bound(): void {
-    this.current?.bound();
-  }
-
-  rowDescription(bytes: Buffer, start: number): void {
-    this.current?.rowDescription(bytes, start);
-  }
-
-  noData(): void {
-    this.current?.noData();
-  }
-
-  row(bytes: Buffer, start: number, end: number): void {
-    this.current?.row(bytes, start, end);
-    this.haltIfLarge();
-  }
-
-  rowPart(bytes: Buffer, start: number, end: number, left: number): void {
-    this.current?.rowPart(bytes, start, end, left);
-    this.haltIfLarge();
-  }
-
-  private haltIfLarge(): void {
+  protected haltIfLarge(): void {
     const isLarge = this.current?.isStreaming || this.answerBytes > maxAnswerBytes;
-    if (!isLarge || this.isHalted) return;
+    if (!isLarge || this.isHalted || this.isMoved) return;
     this.isHalted = true;
+    this.onStreaming?.();
     void this.session.cancel();
   }
 
-  complete(tag: string | null): void {
-    const { current } = this;
-    const isIdentity = current?.isBeforeTarget === true;
-    current?.complete(tag);
-    if (isIdentity) return;
-    if (current) this.answerBytes += this.onDone(current);
-    this.turn++;
+  protected done(exchange: Exchange): void {
+    if (this.isMoved) return;
+    this.answerBytes += this.onDone(exchange);
     this.haltIfLarge();
   }
 

@@ -249,7 +249,8 @@ export class ExclusiveSession {
       this.deadline.noteChange();
       this.effect = worstEffect(this.effect, 'rows');
     }
-    const hasRun = await sequence.run();
+    await sequence.run();
+    const { hasRun } = sequence;
     const writer = profiles[sequence.writesAt];
     if (writer) distrust(writer);
     if (sequence.isHalted) {

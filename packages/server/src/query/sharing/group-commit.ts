@@ -1,15 +1,15 @@
-// Group commit: short, plain inserts of one project that arrive together share one transaction, so that PostgreSQL wakes up
-// once and waits for its disk once for all of them. Those of end users have groups of their own, in sessions that have the role
-// of users: before each member, the transaction is told who acts.
+// Group commit: short, plain inserts, and updates and deletes by key, of one project that arrive together share one transaction, so
+// that PostgreSQL wakes up once and waits for its disk once for all of them. Those of end users have groups of their own, in
+// sessions that have the role of users: before each member, the transaction is told who acts.
 //
-// A project's inserts pass through these states:
+// A project's statements pass through these states:
 //
 //   waiting   while a group is on its way, or until the end of this turn of the event loop. At most `maxWaiting`
 //   started   the next group takes as many as it can: up to `maxMembers`, `maxGroupBytes`, and about `maxGroupMs` by what
-//             earlier groups took. All are written at once: Parse, Bind, Execute for each, around them the members' guards, and
+//             earlier groups took. All are written at once, updates and deletes in the order of their rows: Parse, Bind, Execute for each, around them the members' guards, and
 //             the size check of the strictest one, then one Sync. PostgreSQL runs that as one transaction
 //   committed nobody is answered before the commit. Then each member gets its own answer
-//   declined  the answer is null: nothing of the insert has happened, and run.ts runs it in an exclusive session. This is
+//   declined  the answer is null: nothing of the statement has happened, and run.ts runs it in an exclusive session. This is
 //             what happens to every member if one fails, if the group takes longer than `patienceMs` (it is cancelled), if
 //             an answer becomes large, or if the project outgrows its headroom
 //   unknown   the connection broke after the group was sent: every member is told that its outcome is unknown
@@ -17,13 +17,17 @@
 // A member that made the others run twice is avoided for its next dozen runs (`blame`).
 //
 // What this rests on: who acts is set before each member and by nothing else (acting-users.ts); a member is plain, so it leaves
-// nothing in the session but sequence state (statement-profiles.ts); it adds rows only, so members do not depend on each other's
-// order; all of them commit or none does (group-commit.alone.test.ts).
+// nothing in the session but sequence state (statement-profiles.ts); all requests of a group are under way at the same time, so
+// any order of them is right; all of them commit or none does (group-commit.alone.test.ts). Locks on rows are held until the
+// commit. Groups lock rows in one order, so two groups do not wait for each other. Where that is not enough (a foreign key, a
+// transaction of somebody else), the cancel after `patienceMs` comes before PostgreSQL looks for deadlocks (after a second), so
+// nobody gets a deadlock error because of a group.
 
 import { errors } from '../../errors/errors.ts';
 import type { Session } from '../../postgres/wire/session.ts';
+import { sizeCheck } from '../../quotas/size-check.ts';
 import type { ProjectLogin } from '../../servers/databases/login.ts';
-import { sizeCheck } from '../admission.ts';
+
 import type { StatementInput } from '../exchange/answer-writer.ts';
 import { writeCommands } from '../exchange/commands.ts';
 import { Exchange } from '../exchange/exchange.ts';
@@ -33,7 +37,7 @@ import { HeldAnswer } from '../exchange/held-answer.ts';
 import { hungUp } from '../exchange/statement-deadline.ts';
 import type { ProjectSessions } from '../sessions/project-sessions.ts';
 import { isPlain, learn, type StatementProfile } from '../sessions/statement-profiles.ts';
-import { type Entry, Group, type Member, patienceMs } from './insert-group.ts';
+import { type Entry, Group, type Member, patienceMs } from './group.ts';
 import { openPerProject } from './per-project.ts';
 
 export type { Entry };
@@ -52,18 +56,19 @@ const maxMembers = 128;
 const maxGroupMs = 50;
 const maxGroupBytes = 256 * 1024;
 /** Larger statements are not grouped. */
-const [longText, longParameters] = [4 * 1024, 32 * 1024];
+const [longText, longInput] = [4 * 1024, 32 * 1024];
 /** As many as may wait for sessions. */
 const maxWaiting = 2_000;
 
 export function canGroup({ usualMs, statement }: StatementProfile): boolean {
-  return statement.isInsert && statement.preparable && usualMs < shortMs;
+  const { isInsert, rowKey, preparable } = statement;
+  return (isInsert || rowKey !== null) && preparable && usualMs < shortMs;
 }
 
-/** The inserts of one project by one login: one group runs, the others wait for the next. */
+/** The changes of one project by one login: one group runs, the others wait for the next. */
 class ProjectGroups {
   private running: Group | null = null;
-  private waiting: Member[] = [];
+  private readonly waiting: Member[] = [];
   private session: Session | null = null;
   private isStarting = false;
   /** From the latest request, so that a rotated password is known. */
@@ -81,7 +86,8 @@ class ProjectGroups {
     if (this.waiting.length >= maxWaiting) throw errors.overloaded('Too many statements are waiting.', 1);
     this.project = project;
     return new Promise((resolve, reject) => {
-      this.waiting.push({ entry, held: null, exchange: null, resolve, reject });
+      const bytes = bytesOf(entry.request.input);
+      this.waiting.push({ entry, bytes, held: null, exchange: null, resolve, reject });
       if (this.running || this.isStarting) return;
       this.isStarting = true;
       // Together with everything that arrives in this turn of the event loop.
@@ -115,18 +121,9 @@ class ProjectGroups {
     this.isStarting = false;
     this.session = session;
     const group = new Group(session, (ended) => this.finish(ended));
-    const { waiting } = this;
-    let taken = 0;
-    let ms = 0;
-    group.writeNotes(waiting, maxMembers);
-    while (taken < waiting.length && session.out.length < maxGroupBytes && ms < maxGroupMs) {
-      const member = waiting[taken++] as Member;
-      const { usualMs = 0, sharedMs = 0 } = member.entry?.request.profile ?? {};
-      ms += Math.min(usualMs, sharedMs);
-      this.addMember(group, member);
-      if (group.members.length === maxMembers) break;
-    }
-    this.waiting = waiting.slice(taken);
+    const members = this.takeMembers();
+    group.writeNotes(members);
+    for (const member of inLockOrder(members)) this.addMember(group, member);
     this.running = group;
     group.writeGuards();
     if (group.measure) writeCommands(session.out, sizeCheck(group.measure, null));
@@ -137,13 +134,27 @@ class ProjectGroups {
     for (const { entry } of group.members) if (entry) learn(entry.request.profile, session);
   }
 
+  /** Those that have waited longest, as many as a group can have. */
+  private takeMembers(): Member[] {
+    const { waiting } = this;
+    let [count, ms, bytes] = [0, 0, 0];
+    while (count < waiting.length && count < maxMembers && bytes < maxGroupBytes && ms < maxGroupMs) {
+      const member = waiting[count++] as Member;
+      const { usualMs = 0, sharedMs = 0 } = member.entry?.request.profile ?? {};
+      ms += Math.min(usualMs, sharedMs);
+      bytes += member.bytes;
+    }
+    return waiting.splice(0, count);
+  }
+
   private addMember(group: Group, member: Member): void {
     if (!member.entry) return;
     const { request, isStopped } = member.entry;
     const { input, form, profile, reader } = request;
     if (reader.isGone) return member.reject?.(noteFate(hungUp(), 'undone'));
     // Its profile may have changed since it arrived.
-    if (!isPlain(profile) || !canGroup(profile) || isLong(input) || isStopped) return member.resolve?.(null);
+    if (!isPlain(profile) || !canGroup(profile) || isLong(member, input) || isStopped)
+      return member.resolve?.(null);
     // The group is halted as soon as the answer becomes large, so this memory need not be counted.
     const held = new HeldAnswer(null);
     const exchange = new Exchange({
@@ -189,14 +200,37 @@ class ProjectGroups {
   }
 }
 
-function isLong({ query, params }: StatementInput): boolean {
-  let length = 0;
+/** The size of its text and parameters, counted as far as it matters. */
+function bytesOf({ query, params }: StatementInput): number {
+  let { length } = query;
   for (const value of params) {
     if (typeof value === 'string') length += value.length;
     else if (typeof value === 'object' && value !== null) length += JSON.stringify(value).length;
-    if (length > longParameters) return true;
+    if (length > longInput) break;
   }
-  return query.length > longText;
+  return length;
+}
+
+function isLong({ bytes }: Member, { query }: StatementInput): boolean {
+  return bytes > longInput || query.length > longText;
+}
+
+/** Groups of other logins and processes change the same rows. */
+function inLockOrder(members: Member[]): Member[] {
+  if (!members.some(({ entry }) => entry?.request.statement.rowKey)) return members;
+  const rows = new Map(members.map((member) => [member, rowOf(member)]));
+  return members.sort((one, other) => {
+    const [first, second] = [rows.get(one) ?? '', rows.get(other) ?? ''];
+    return first < second ? -1 : first > second ? 1 : 0;
+  });
+}
+
+/** The row that it locks, as text; empty for an insert. */
+function rowOf({ entry }: Member): string {
+  const { statement, input } = entry?.request ?? {};
+  if (!statement?.rowKey) return '';
+  const { table, parameters } = statement.rowKey;
+  return [table, ...parameters.map((index) => String(input?.params[index]))].join('\0');
 }
 
 export function openGroupCommit(sessions: ProjectSessions): GroupCommit {

@@ -1,5 +1,5 @@
-// Pipelines: short, plain reads of one project by one login share a few sessions, one behind the other, so that PostgreSQL wakes up once
-// for several of them. No read waits behind a slow one.
+// Pipelines: short, plain reads of one project by one login share a few sessions, one behind the other, so that PostgreSQL wakes up
+// once for several of them. A batch of reads counts as one. No read waits behind a slow one.
 //
 // A pipeline passes through these states:
 //
@@ -17,14 +17,12 @@
 // pipeline-waiting.long.alone.test.ts).
 import { availableParallelism } from 'node:os';
 import { RowhouseError } from '../../errors/errors.ts';
-import type { Session } from '../../postgres/wire/session.ts';
+import type { Receiver, Session } from '../../postgres/wire/session.ts';
 import type { ProjectLogin } from '../../servers/databases/login.ts';
-import type { Exchange } from '../exchange/exchange.ts';
 import { MovedError, StatementFailed, triedToWrite } from '../exchange/failures.ts';
 import type { Reader } from '../exchange/reader.ts';
-import { StatementDeadline } from '../exchange/statement-deadline.ts';
+import { StatementDeadline, type Stoppable } from '../exchange/statement-deadline.ts';
 import type { ProjectSessions } from '../sessions/project-sessions.ts';
-import type { StatementRequest } from '../sessions/request.ts';
 import {
   distrust,
   isPlain,
@@ -36,8 +34,34 @@ import { openPerProject } from './per-project.ts';
 
 export type Pipelines = {
   /** A pipeline in which the statement must then run, or null: it has to run elsewhere. */
-  take(project: ProjectLogin, profile: StatementProfile): Pipeline | null | Promise<Pipeline | null>;
+  take(
+    project: ProjectLogin,
+    profiles: readonly StatementProfile[],
+  ): Pipeline | null | Promise<Pipeline | null>;
 };
+
+/** A read, or several in one transaction. */
+export type Piped = Receiver &
+  Stoppable & {
+    run(): Promise<void>;
+    /** It runs elsewhere. */
+    move(): void;
+    /** Called when the answer becomes larger than what is held. */
+    onStreaming: (() => void) | null;
+    readonly hasBegun: boolean;
+    readonly isBeforeTarget: boolean;
+    readonly isHalted?: boolean;
+    readonly isLarge?: boolean;
+    readonly startedAt: number;
+    /** The statement that tried to write; -1: none. */
+    readonly writesAt?: number;
+  };
+
+type PipedRequest = Readonly<{
+  profiles: readonly StatementProfile[];
+  reader: Reader;
+  timeoutMs: number;
+}>;
 
 /** Reads that usually take longer get an exclusive session. */
 const shortMs = 10;
@@ -51,17 +75,23 @@ const maxWaitMs = 500;
 /** On two cores, two are faster than four: PostgreSQL is woken less often. */
 const maxPipelines = Math.max(2, Math.min(4, availableParallelism()));
 
-export function canPipeline({ usualMs, statement }: StatementProfile): boolean {
-  return statement.isRead && usualMs < shortMs;
+/** All of them together. */
+export function canPipeline(profiles: readonly StatementProfile[]): boolean {
+  let ms = 0;
+  for (const { statement, usualMs } of profiles) {
+    if (!statement.isRead) return false;
+    ms += usualMs;
+  }
+  return ms < shortMs;
 }
 
-function isStillShort(profile: StatementProfile): boolean {
-  return isPlain(profile) && canPipeline(profile);
+function isStillShort(profiles: readonly StatementProfile[]): boolean {
+  return profiles.every(isPlain) && canPipeline(profiles);
 }
 
 /** `exchange` and `reader` are cleared when it has ended. */
 type Queued = {
-  exchange: Exchange | null;
+  exchange: Piped | null;
   reader: Reader | null;
   timeoutMs: number;
   deadline: StatementDeadline | null;
@@ -109,22 +139,24 @@ export class Pipeline {
   }
 
   /** False: it was moved, and has to run elsewhere. */
-  async run(exchange: Exchange, { reader, input, profile }: StatementRequest): Promise<boolean> {
+  async run(exchange: Piped, { profiles, reader, timeoutMs }: PipedRequest): Promise<boolean> {
     this.reserved--;
     // Its profile may have changed since it was taken.
-    if (this.isClosed || reader.isGone || !isStillShort(profile)) {
+    if (this.isClosed || reader.isGone || !isStillShort(profiles)) {
       this.makeRoom();
       return false;
     }
-    const queued: Queued = { exchange, reader, timeoutMs: input.timeoutMs, deadline: null };
+    const queued: Queued = { exchange, reader, timeoutMs, deadline: null };
     this.queued.push(queued);
     exchange.onStreaming = () => this.isolate(queued);
     try {
       const running = exchange.run();
-      learn(profile, this.session);
+      for (const profile of profiles) learn(profile, this.session);
       await running;
       const ms = performance.now() - Math.max(this.lastDoneAt, exchange.startedAt);
-      noteDuration(profile, exchange.isLarge ? 1_000 : ms);
+      note(profiles, exchange.isLarge || exchange.isHalted ? 1_000 : ms / profiles.length);
+      const writer = profiles[exchange.writesAt ?? -1];
+      if (writer) distrust(writer);
       return true;
     } catch (error) {
       if (error instanceof MovedError || this.isInnocent(queued)) return false;
@@ -134,7 +166,7 @@ export class Pipeline {
         return false;
       }
       if (triedToWrite(error) && !reader.hasBegun) {
-        distrust(profile);
+        for (const profile of profiles) distrust(profile);
         return false;
       }
       if (error instanceof StatementFailed && error.status === 'idle') throw error.reason;
@@ -144,12 +176,12 @@ export class Pipeline {
     } finally {
       if (queued.deadline) {
         // A cancel that arrives late would hit the next statement.
-        if (queued.deadline.isStopped) this.isSpoiled = true;
+        if (queued.deadline.isStopped || exchange.isHalted) this.isSpoiled = true;
         queued.deadline.end();
-        noteDuration(profile, 1_000);
+        note(profiles, 1_000);
       }
       // Its tables changed while it ran, or it did what it was not expected to do.
-      if (!isPlain(profile)) this.isClosed = this.hasTraces = true;
+      if (!profiles.every(isPlain)) this.isClosed = this.hasTraces = true;
       if (this.session.isAltered) this.isClosed = true;
       this.queued.splice(this.queued.indexOf(queued), 1);
       this.lastDoneAt = performance.now();
@@ -203,8 +235,12 @@ export class Pipeline {
   }
 }
 
+function note(profiles: readonly StatementProfile[], ms: number): void {
+  for (const profile of profiles) noteDuration(profile, ms);
+}
+
 type Waiter = {
-  profile: StatementProfile;
+  profiles: readonly StatementProfile[];
   since: number;
   resolve: (pipeline: Pipeline | null) => void;
   reject: (error: unknown) => void;
@@ -229,7 +265,10 @@ class ProjectPipelines {
     this.onEmpty = onEmpty;
   }
 
-  take(project: ProjectLogin, profile: StatementProfile): Pipeline | null | Promise<Pipeline | null> {
+  take(
+    project: ProjectLogin,
+    profiles: readonly StatementProfile[],
+  ): Pipeline | null | Promise<Pipeline | null> {
     this.project = project;
     const pipeline = this.find();
     if (pipeline) return pipeline.take();
@@ -237,7 +276,7 @@ class ProjectPipelines {
     if (!hasOpen && this.pipelines.length + this.opening < this.maxPerProject) return this.open();
     if (!(hasOpen || this.opening > 0) || this.waiting.length >= maxWaiting) return null;
     const since = performance.now();
-    return new Promise((resolve, reject) => this.waiting.push({ profile, since, resolve, reject }));
+    return new Promise((resolve, reject) => this.waiting.push({ profiles, since, resolve, reject }));
   }
 
   private get hasOpen(): boolean {
@@ -292,7 +331,7 @@ class ProjectPipelines {
     const isWanted = this.sessions.isWanted(this.project);
     while (waiting.length > 0) {
       // Its profile may have changed since it was taken.
-      const runsElsewhere = isWanted || !isStillShort((waiting[0] as Waiter).profile);
+      const runsElsewhere = isWanted || !isStillShort((waiting[0] as Waiter).profiles);
       const pipeline = runsElsewhere ? null : this.find();
       if (!pipeline && !runsElsewhere && (this.opening > 0 || this.hasOpen)) return;
       waiting.shift()?.resolve(pipeline?.take() ?? null);
@@ -322,10 +361,10 @@ export function openPipelines(sessions: ProjectSessions, share: number): Pipelin
     (project, onEmpty) => new ProjectPipelines(project, sessions, maxPerProject, onEmpty),
   );
   return {
-    take: (project, profile) => {
+    take: (project, profiles) => {
       // Other statements wait for sessions: pipelines end.
       if (maxPerProject === 0 || sessions.isWanted(project)) return null;
-      return projects.of(project).take(project, profile);
+      return projects.of(project).take(project, profiles);
     },
   };
 }

@@ -1,6 +1,7 @@
-// What is behind a relation: CTEs that find the parts of it, and of all that a statement on it reads, that may run the project's own
-// code. Stored expressions are read as PostgreSQL stores them, by oid. What is known to be harmless is listed; everything else counts
-// as code. reachable-code.ts asks the same about what a statement names.
+// What is behind a relation. These CTEs find the code of the project that a statement on the relation may run: in its policies, views,
+// defaults, triggers and partitions, and in those of every relation that these read. Stored expressions are read by oid, as PostgreSQL
+// stores them. Harmless objects are listed; everything else counts as code. reachable-code.ts asks the same about the names in a
+// statement.
 import { harmlessFunctions } from './harmless-functions.ts';
 
 export const firstUserOid = '16384';

@@ -9,9 +9,10 @@
 //            split once (quotas/budget.ts sets a sixteenth of the project's size aside for them), later splits need as many leaf splits.
 //            Wide keys may have as few as two entries on a page: every level can split, and a tree of `maxIndexPages` has 15
 //
-// The facts are as of the version of the table, and of tables that its foreign keys reference. `guard` is a statement that fails
+// The facts hold for one version of the table and of the tables that its foreign keys reference. `guard` is a statement that fails
 // once one of them has another version. It runs after the insert in the same transaction: the insert's locks keep the tables as
-// they are from then on. The bound has a wall behind it: growth-check.ts.
+// they are from then on. growth-check.ts is the second safeguard: it compares how
+// much the files have really grown.
 import type { BoundedInsert } from './bounded-insert.ts';
 import { codeInChosen } from './code-behind.ts';
 import { type GrowthCheck, growthCheckOf } from './growth-check.ts';

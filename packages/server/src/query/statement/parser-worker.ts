@@ -4,6 +4,7 @@ import { parentPort } from 'node:worker_threads';
 import { loadModule, parseSync } from 'libpg-query';
 import { findBoundedInsert } from './bounded-insert.ts';
 import { findReferences, type Node } from './references.ts';
+import { findRowKey } from './row-key.ts';
 import type { Verdict } from './statement.ts';
 
 const transaction = {
@@ -111,6 +112,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
       isDelete: false,
       isInsert: false,
       insert: null,
+      rowKey: null,
       changes: true,
       canShrink: shrinking.has(name),
       isVacuum: name === 'VacuumStmt',
@@ -121,6 +123,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
   const reached = found.unbounded ? null : found.reached;
   const isRead = !found.writes && !found.locks;
   const lazyText = isRead ? makeLazy(body, text) : null;
+  const isChange = name === 'UpdateStmt' || name === 'DeleteStmt';
   const isInsert = name === 'InsertStmt' && !found.changes && !found.locks && !found.unbounded;
   return {
     kind: 'statement',
@@ -133,6 +136,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
     isDelete: name === 'DeleteStmt' && found.deletesAlone,
     isInsert,
     insert: isInsert ? findBoundedInsert(body) : null,
+    rowKey: isChange && reached ? findRowKey(body) : null,
     changes: found.changes,
     canShrink: false,
     isVacuum: false,

@@ -16,6 +16,7 @@ const statement = (): Statement => ({
   changes: false,
   canShrink: false,
   insert: null,
+  rowKey: null,
   isVacuum: false,
   canCommit: false,
   isParsed: true,

@@ -2,6 +2,7 @@
 // and everything that runs statements share them.
 import type { BoundedInsert } from './bounded-insert.ts';
 import type { Reached } from './references.ts';
+import type { RowKey } from './row-key.ts';
 
 /**
  * What a statement can leave behind in its session. none: nothing. rows: it changes rows, and a trigger or default may
@@ -28,6 +29,8 @@ export type Statement = Readonly<{
   isInsert: boolean;
   /** An insert of rows whose size is known before it runs. */
   insert: BoundedInsert | null;
+  /** An update or delete of rows that parameters select by equality. */
+  rowKey: RowKey | null;
   /** It can change or remove existing rows. */
   changes: boolean;
   /** It can free space by the time it is committed. */
@@ -59,6 +62,7 @@ export type Verdict =
       isDelete: boolean;
       isInsert: boolean;
       insert: BoundedInsert | null;
+      rowKey: RowKey | null;
       changes: boolean;
       canShrink: boolean;
       isVacuum: boolean;

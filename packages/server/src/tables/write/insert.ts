@@ -105,6 +105,7 @@ function common(table: Table, run: Run, clause: ReturningClause, parameters: rea
     columns: clause.columns,
     tables: [table],
     isPlain: table.isPlainToWrite && clause.isPlain,
+    rowKey: null,
     input: { verb: 'insert', ...run, parameters },
   } as const;
 }

@@ -3,6 +3,7 @@
 import { errors } from '../../errors/errors.ts';
 import type { JsonParameter } from '../../query/json/parameters.ts';
 import type { BoundedInsert } from '../../query/statement/bounded-insert.ts';
+import type { RowKey } from '../../query/statement/row-key.ts';
 import type { Column, Table, TypeShape } from '../catalog/catalog.ts';
 import { allColumns, type Item } from '../request/select.ts';
 import { guard, id, literal, type Scope } from '../sql/expressions.ts';
@@ -23,6 +24,8 @@ export type CompiledWrite = Readonly<{
   isPlain: boolean;
   /** An insert of rows whose size is known before it runs. */
   insert: BoundedInsert | null;
+  /** An update or delete by the primary key. */
+  rowKey: RowKey | null;
   input: WriteInput;
 }>;
 

@@ -3,6 +3,7 @@
 import { atOnce, type Slices } from '../../lib/fair-reads.ts';
 import { isLarge, markLarge } from '../../query/json/large-json.ts';
 import { JsonParameter } from '../../query/json/parameters.ts';
+import type { RowKey } from '../../query/statement/row-key.ts';
 import type { Column, Table } from '../catalog/catalog.ts';
 import type { Condition } from '../request/conditions.ts';
 import type { ChangeRequest } from '../request/request.ts';
@@ -50,6 +51,7 @@ export function* compilingUpdate(
     tables: [table],
     isPlain: table.isPlainToWrite && clause.isPlain,
     insert: null,
+    rowKey: rowKeyOf(table, request.where),
     input: {
       verb: 'update',
       rows,
@@ -74,6 +76,7 @@ export function compileDelete(table: Table, request: ChangeRequest, returning: R
     tables: [table],
     isPlain: table.isPlainToWrite && clause.isPlain,
     insert: null,
+    rowKey: rowKeyOf(table, request.where),
     input: {
       verb: 'delete',
       rows: [],
@@ -82,6 +85,24 @@ export function compileDelete(table: Table, request: ChangeRequest, returning: R
       parameters: filter.values.map(() => null),
     },
   };
+}
+
+/** The parameters that hold the primary key; null: the filter does not fix all of it. A filter's parameters come first. */
+function rowKeyOf({ name, primaryKey }: Table, where: readonly Condition[]): RowKey | null {
+  const found = new Map<string, number>();
+  let next = 0;
+  for (const condition of where) {
+    // How many parameters a group has is not counted here.
+    if (condition.is !== 'test') break;
+    if (condition.operator === 'is') continue;
+    const { field, isNegated } = condition;
+    const isEqual = condition.operator === 'eq' && !('each' in condition) && !isNegated;
+    if (isEqual && field.steps.length === 0) found.set(field.name, next);
+    next++;
+  }
+  const parameters = primaryKey.flatMap((column) => found.get(column) ?? []);
+  const isWhole = primaryKey.length > 0 && parameters.length === primaryKey.length;
+  return isWhole ? { table: name, parameters } : null;
 }
 
 /** The first `taken` parameters are already in use. */

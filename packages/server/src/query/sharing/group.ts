@@ -1,14 +1,17 @@
-// One group of inserts (group-commit.ts): a single transaction, which hands each message of PostgreSQL to the member that it
+// One group of changes (group-commit.ts): a single transaction, which hands each message of PostgreSQL to the member that it
 // belongs to.
+
 import { errors, RowhouseError } from '../../errors/errors.ts';
 import { newStatement, type PreparedStatement } from '../../postgres/wire/prepared-statements.ts';
 import type { ServerError } from '../../postgres/wire/server-error.ts';
-import { type Receiver, type Session, TooLargeError } from '../../postgres/wire/session.ts';
-import { type Measure, strictest } from '../admission.ts';
+import { type Session, TooLargeError } from '../../postgres/wire/session.ts';
+import { type Measure, strictest } from '../../quotas/size-check.ts';
+
 import { noteEnded, saysSessionEnded } from '../exchange/acting-users.ts';
 import type { Exchange } from '../exchange/exchange.ts';
 import { saysOverLimit } from '../exchange/failures.ts';
 import type { HeldAnswer } from '../exchange/held-answer.ts';
+import { InTurn } from '../exchange/in-turn.ts';
 import type { StatementRequest } from '../sessions/request.ts';
 import { isPlain, noteDuration } from '../sessions/statement-profiles.ts';
 import type { InsertGuard } from '../statement/insert-growth.ts';
@@ -39,6 +42,8 @@ const avoidedMs = 1_000;
 /** All fields are cleared once it is answered: see `release`. */
 export type Member = {
   entry: Entry | null;
+  /** The size of its text and parameters. */
+  bytes: number;
   /** Holds the answer if it is larger than the exchange keeps. */
   held: HeldAnswer | null;
   exchange: Exchange | null;
@@ -48,7 +53,7 @@ export type Member = {
 
 type Own = Readonly<{ text: string; prepared: PreparedStatement }>;
 
-export class Group implements Receiver {
+export class Group extends InTurn {
   readonly members: Member[] = [];
   /** Texts that this group parses, so that two members with the same text parse it once. */
   readonly parsed = new Map<string, PreparedStatement>();
@@ -71,21 +76,18 @@ export class Group implements Receiver {
   private startedAt: number | null = null;
   private endsAt = Number.POSITIVE_INFINITY;
   private readonly onEnd: (group: Group) => void;
-  private turn = 0;
   private hasFailed = false;
 
   constructor(session: Session, onEnd: (group: Group) => void) {
+    super();
     this.session = session;
     this.onEnd = onEnd;
   }
 
-  /** Before the first member. The members will be among the first `count` of those that wait. */
-  writeNotes(waiting: readonly Member[], count: number): void {
+  /** Before the first member. */
+  writeNotes(members: readonly Member[]): void {
     const texts = new Set<string>();
-    for (let n = 0; n < waiting.length && n < count; n++) {
-      const guard = waiting[n]?.entry?.guard;
-      if (guard) texts.add(guard.growth.before);
-    }
+    for (const { entry } of members) if (entry?.guard) texts.add(entry.guard.growth.before);
     for (const text of texts) this.preceding.push(this.write(text, []));
     this.turn = -this.preceding.length;
   }
@@ -134,7 +136,7 @@ export class Group implements Receiver {
     return this.members.every(({ entry }) => !entry || isPlain(entry.request.profile));
   }
 
-  private get current(): Exchange | null {
+  protected get current(): Exchange | null {
     return this.members[this.turn]?.exchange ?? null;
   }
 
@@ -158,46 +160,21 @@ export class Group implements Receiver {
     }
   }
 
-  parameterTypes(): void {}
-
-  bound(): void {
-    this.current?.bound();
-  }
-
-  rowDescription(bytes: Buffer, start: number): void {
-    this.current?.rowDescription(bytes, start);
+  override rowDescription(bytes: Buffer, start: number): void {
+    super.rowDescription(bytes, start);
     // It has to look up types, and the other members wait for that.
     if (this.session.isOnHold) this.blame(this.members[this.turn]);
   }
 
-  noData(): void {
-    this.current?.noData();
-  }
-
-  row(bytes: Buffer, start: number, end: number): void {
-    this.current?.row(bytes, start, end);
-    this.haltIfLarge();
-  }
-
-  rowPart(bytes: Buffer, start: number, end: number, left: number): void {
-    this.current?.rowPart(bytes, start, end, left);
-    this.haltIfLarge();
-  }
-
-  private haltIfLarge(): void {
+  protected haltIfLarge(): void {
     // A large answer needs a reader of its own.
     if (!this.current?.isStreaming || this.isHalted) return;
     this.blame(this.members[this.turn]);
     this.halt();
   }
 
-  complete(tag: string | null): void {
-    const { current } = this;
-    const isIdentity = current?.isBeforeTarget === true;
-    current?.complete(tag);
-    if (isIdentity) return;
-    current?.pack();
-    this.turn++;
+  protected done(exchange: Exchange): void {
+    exchange.pack();
   }
 
   copy(): void {
