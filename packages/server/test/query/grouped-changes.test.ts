@@ -180,11 +180,11 @@ describe('updates and deletes that share a transaction', () => {
     const small = await newSmallProject(rowhouse, 12);
     await small.fine('create table blobs (id int primary key, data text)');
     await small.fine('alter table blobs alter data set storage external');
-    await small.fine("insert into blobs select n, '' from generate_series(0, 199) n");
+    await small.fine("insert into blobs select n, '' from generate_series(0, 999) n");
     const update = 'update blobs set data = $1 where id = $2';
     const text = 'x'.repeat(20_000);
     let next = 0;
-    const { peak, done } = await fillUp(small, () => small.run(update, [text, next++ % 200]));
+    const { peak, done } = await fillUp(small, () => small.run(update, [text, next++ % 1000]));
     expect(peak).toBeLessThanOrEqual(12);
     expect(done).toBeGreaterThan(300);
   });
