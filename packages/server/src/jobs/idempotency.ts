@@ -196,8 +196,9 @@ export function openIdempotency({
       const { caller, fingerprint } = request;
       const { accountId, kind } = caller;
       const id = idOf(request);
-      const usage = await usages.of(accountId);
-      const isFull = isOver(usage, caller, limits.maxKeys);
+      const isOverKeys = (usage: Usage) => isOver(usage, caller, limits.maxKeys);
+      const usage = await usages.of(accountId, isOverKeys);
+      const isFull = isOverKeys(usage);
       // The first request may end, and free the key, between the two queries.
       for (let attempt = 0; attempt < 10; attempt++) {
         const row = { id, holder: randomUUID(), accountId, isPublic: kind === 'publishable', fingerprint };

@@ -4,33 +4,47 @@ import { LRUCache } from 'lru-cache';
 import type { Control } from '../control/control.ts';
 import type { Caller } from '../keys/caller.ts';
 import { upTo } from '../lib/cache-size.ts';
+import { openInFlight } from '../lib/in-flight.ts';
 import { sql } from '../postgres/sql.ts';
 
 export type Usage = { measuredAt: number; begun: number; count: number; publicCount: number; bytes: number };
 
-const usageMs = 10_000;
-const usageRequests = 500;
+/** How old a measurement may be. The count reads all rows of the account: by number of requests, it came ever more often. */
+const maxAgeMs = 10_000;
+/** The same before a request is refused because of it. */
+const maxAgeOverMs = 1_000;
 
-export function watchUsage(control: Control): { of(accountId: string): Promise<Usage> } {
-  const known = new LRUCache<string, Promise<Usage>>(upTo(10_000));
+export type Usages = {
+  /** `isOver`: whether a request would be refused by it. */
+  of(accountId: string, isOver: (usage: Usage) => boolean): Promise<Usage>;
+};
+
+export function watchUsage(control: Control): Usages {
+  const known = new LRUCache<string, Usage>(upTo(10_000));
+  const measuring = openInFlight<Usage>();
   const measure = async (accountId: string): Promise<Usage> => {
-    const [row] = await control.query<Omit<Usage, 'measuredAt' | 'begun'>>(sql`
+    const usage = known.get(accountId) ?? { measuredAt: 0, begun: 0, count: 0, publicCount: 0, bytes: 0 };
+    const { begun } = usage;
+    const [row] = await control.query<Pick<Usage, 'count' | 'publicCount' | 'bytes'>>(sql`
       select count(*)::int as count, (count(*) filter (where is_public))::int as "publicCount",
              coalesce(sum(octet_length(answer)), 0)::float8 as bytes
       from repeats where account_id = ${accountId}`);
-    return { measuredAt: performance.now(), begun: 0, count: 0, publicCount: 0, bytes: 0, ...row };
+    // What began meanwhile may not have been counted.
+    Object.assign(usage, { ...row, begun: usage.begun - begun, measuredAt: performance.now() });
+    known.set(accountId, usage);
+    return usage;
   };
   return {
-    of: async (accountId) => {
-      const pending = known.get(accountId);
-      const last = await pending?.catch(() => undefined);
-      if (last && last.begun < usageRequests && performance.now() - last.measuredAt < usageMs) return last;
-      // Only one of many simultaneous requests measures.
-      const other = known.get(accountId);
-      if (other && other !== pending) return other;
-      const fresh = measure(accountId);
-      known.set(accountId, fresh);
-      return fresh;
+    of: async (accountId, isOver) => {
+      const usage = known.get(accountId);
+      const again = () => measuring(accountId, () => measure(accountId));
+      if (!usage) return again();
+      const mayRefuse = isOver(usage);
+      if (performance.now() - usage.measuredAt < (mayRefuse ? maxAgeOverMs : maxAgeMs)) return usage;
+      if (mayRefuse) return again();
+      // Nobody waits for it. If it fails, the next request asks again, and its reservation tells why.
+      again().catch(() => {});
+      return usage;
     },
   };
 }

@@ -41,7 +41,7 @@ async function sequencesIn(act: () => Promise<unknown>): Promise<boolean[]> {
   try {
     await act();
     await Promise.allSettled(run.mock.results.map(({ value }) => value as Promise<void>));
-    return run.mock.contexts.map(({ hasRun }) => hasRun);
+    return (run.mock.contexts as Sequence[]).map(({ hasRun }) => hasRun);
   } finally {
     run.mockRestore();
   }

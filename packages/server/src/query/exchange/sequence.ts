@@ -27,6 +27,7 @@ export class Sequence extends InTurn implements Stoppable {
   onStreaming: (() => void) | null = null;
   /** When it was written to the session. */
   startedAt = 0;
+  durationMs = 0;
   private isMoved = false;
   private readonly session: Session;
   private readonly exchanges: readonly Exchange[];
@@ -67,6 +68,7 @@ export class Sequence extends InTurn implements Stoppable {
       session.send(this);
       if (!this.onStreaming) session.flush();
     });
+    this.durationMs = performance.now() - this.startedAt;
     this.hasRun = this.settle(lost);
   }
 

@@ -253,10 +253,10 @@ export class ExclusiveSession {
     const { hasRun } = sequence;
     const writer = profiles[sequence.writesAt];
     if (writer) distrust(writer);
-    if (sequence.isHalted) {
-      // Not together again for their next dozen runs.
-      for (const profile of profiles) noteDuration(profile, 1_000);
-    }
+    // Halted: not together again for their next dozen runs.
+    const share = sequence.isHalted ? 1_000 : sequence.durationMs / profiles.length;
+    for (const profile of profiles)
+      if (sequence.isHalted || (hasRun && share < profile.usualMs)) noteDuration(profile, share);
     if (sequence.isHalted || !this.session.isUsable) {
       this.isBroken = true;
       return hasRun;
