@@ -103,7 +103,8 @@ export function kernelMs() {
 }
 const kernel = 2;
 
-function cpuMsOf(pid) {
+/** The CPU time of one process. */
+export function cpuMsOf(pid) {
   const fields = read(pid, 'stat').split(') ')[1]?.split(' ') ?? [];
   return sum(fields.slice(11, 15).map(Number)) * 10;
 }

@@ -10,6 +10,7 @@ import { root, setup } from './setup.mjs';
 
 const suites = {
   forms: 'every form of a request, users under row security among them, and real clients',
+  readers: "processor time of Rowhouse's reader of requests and of Node's server",
   projects: 'creating, listing and starting with many projects',
   query: 'one row, 50 rows, 10,000 rows and an insert by SQL',
   beside: 'reads and inserts beside large answers and direct connections',

@@ -9,10 +9,9 @@ import { sql } from '../postgres/sql.ts';
 
 export type Usage = { measuredAt: number; begun: number; count: number; publicCount: number; bytes: number };
 
-/** How old a measurement may be. The count reads all rows of the account: by number of requests, it came ever more often. */
 const maxAgeMs = 10_000;
-/** The same before a request is refused because of it. */
-const maxAgeOverMs = 1_000;
+/** The count reads all rows of the account, so the number of requests between two counts grows with them. */
+const requestsBetween = ({ count }: Usage) => Math.max(500, count / 10);
 
 export type Usages = {
   /** `isOver`: whether a request would be refused by it. */
@@ -40,7 +39,9 @@ export function watchUsage(control: Control): Usages {
       const again = () => measuring(accountId, () => measure(accountId));
       if (!usage) return again();
       const mayRefuse = isOver(usage);
-      if (performance.now() - usage.measuredAt < (mayRefuse ? maxAgeOverMs : maxAgeMs)) return usage;
+      const isRecent = performance.now() - usage.measuredAt < maxAgeMs;
+      if (isRecent && usage.begun < (mayRefuse ? 1 : requestsBetween(usage))) return usage;
+      // Some of those that began since may have freed their keys.
       if (mayRefuse) return again();
       // Nobody waits for it. If it fails, the next request asks again, and its reservation tells why.
       again().catch(() => {});

@@ -1,22 +1,22 @@
 // Several statements in one transaction: a caller's batch, a script of another protocol, changes that belong together.
 
-import { errors, RowhouseError } from '../errors/errors.ts';
+import { errors } from '../errors/errors.ts';
 import type { Measure } from '../quotas/size-check.ts';
 import type { ProjectLogin } from '../servers/databases/login.ts';
 import { closing, growthOf, mayGrow, ownSize, withHeadroom } from './admission.ts';
 import { affectedBy, formOf } from './answer.ts';
-import { hasJustEnded } from './exchange/acting-users.ts';
+import { runsAlone } from './exchange/acting-users.ts';
 import type { Form, StatementInput } from './exchange/answer-writer.ts';
-import { inherit, StatementFailed } from './exchange/failures.ts';
+import { StatementFailed } from './exchange/failures.ts';
 import type { Frame } from './exchange/frame.ts';
 import { HeldAnswer } from './exchange/held-answer.ts';
 import type { Reader } from './exchange/reader.ts';
 import { canBeOneWrite, inOneWrite } from './one-write.ts';
 import type { CompiledQuery, QueryDeps } from './run.ts';
 import { type SessionTerms, type Supervise, withSession } from './sessions/exclusive.ts';
-import { mayRunCode, type StatementProfile } from './sessions/statement-profiles.ts';
+import { mayBePlain, type StatementProfile } from './sessions/statement-profiles.ts';
 import type { Statement } from './statement/statement.ts';
-import type { Parts, Step } from './steps.ts';
+import { atIndex, type Parts, type Step } from './steps.ts';
 
 /** `expectAffected`: with any other number of affected rows, everything is rolled back. */
 export type BatchStatement = StatementInput & Readonly<{ expectAffected?: number }>;
@@ -125,7 +125,7 @@ async function togetherInOneWrite(
   { terms, steps, supervise, ...script }: Script & { supervise?: Supervise },
   measure: Measure | null,
 ): Promise<Parts | null> {
-  if (measure?.isFull || measure?.comparesOwn || hasJustEnded(project)) return null;
+  if (measure?.isFull || measure?.comparesOwn || runsAlone(project)) return null;
   const profiles = steps.map(({ statement }) => deps.profiles.of(project, statement));
   if (!canBeOneWrite(steps, profiles, script)) return null;
   return inOneWrite(deps, project, { ...terms, ...(supervise && { supervise }) }, steps, profiles, measure);
@@ -141,9 +141,9 @@ function togetherOnce(
     const own = await ownSize(exclusive, measure);
     const profiles = steps.map(({ statement }) => deps.profiles.of(project, statement));
     // If a statement of the batch runs code, answers of the catalog from before it are worthless. Then all statements are judged
-    // together, after the batch.
-    if (profiles.every((profile) => isInsert(profile) || !mayRunCode(profile)))
-      for (const profile of profiles) await exclusive.know(profile);
+    // together, after the batch. A text that has not run before may never come again.
+    if (profiles.every((profile) => mayBePlain(profile) && (isInsert(profile) || profile.hasRun)))
+      await exclusive.knowAll(profiles);
     const readOnly = begin.includes('read only');
     await exclusive.begin(begin, readOnly);
     const held = new HeldAnswer(project);
@@ -182,21 +182,4 @@ function isInsert({ statement: { writes, changes } }: StatementProfile): boolean
 
 function throwAt(error: unknown, index: number): never {
   throw atIndex(error, index);
-}
-
-function atIndex(error: unknown, index: number): unknown {
-  if (error instanceof StatementFailed)
-    return new StatementFailed(atIndex(error.reason, index) as RowhouseError, error.status);
-  if (!(error instanceof RowhouseError)) return error;
-  const details = { ...(error.details as object | undefined), statement: index };
-  const { code, message, hint, retryAfterS, status, sql } = error;
-  const copy = new RowhouseError(code, message, {
-    details,
-    status,
-    cause: error.cause,
-    ...(hint !== undefined && { hint }),
-    ...(retryAfterS !== undefined && { retryAfterS }),
-    ...(sql !== undefined && { sql }),
-  });
-  return inherit(copy, error);
 }

@@ -6,6 +6,7 @@ import type { Measure } from '../quotas/size-check.ts';
 import type { ProjectLogin } from '../servers/databases/login.ts';
 import { closing } from './admission.ts';
 import { isLargeInput } from './exchange/answer-writer.ts';
+import { type EncodedInput, encode } from './exchange/encoded-input.ts';
 import { Exchange, type ExchangeOptions } from './exchange/exchange.ts';
 import { type Frame, noFrame, sharedFrame } from './exchange/frame.ts';
 import { HeldAnswer } from './exchange/held-answer.ts';
@@ -15,8 +16,8 @@ import { needsTypes } from './json/parameters.ts';
 import type { QueryDeps } from './run.ts';
 import { passGate, type SessionTerms, withSession } from './sessions/exclusive.ts';
 import { isPlain, type StatementProfile } from './sessions/statement-profiles.ts';
-import { canPipeline } from './sharing/pipelines.ts';
-import type { Parts, Step } from './steps.ts';
+import { canPipeline, sharedTimeoutMs } from './sharing/pipelines.ts';
+import { atIndex, type Parts, type Step } from './steps.ts';
 
 /** Statements that usually take longer run one by one: their answers are large, or others wait for what they lock. */
 const shortMs = 40;
@@ -57,15 +58,17 @@ export async function inOneWrite(
   profiles: readonly StatementProfile[],
   measure: Measure | null,
 ): Promise<Parts | null> {
-  if (canPipeline(profiles)) {
-    const found = await inPipeline(deps, project, terms, steps, profiles);
+  const inputs = steps.map(encodeStep);
+  if (canPipeline(profiles) && terms.timeoutMs >= sharedTimeoutMs) {
+    const found = await inPipeline(deps, project, terms, { steps, inputs, profiles });
     if (found !== 'elsewhere') return found;
   }
   const use = profiles.every(({ statement }) => statement.isRead) ? 'read' : 'plain';
   return withSession(deps, project, { ...terms, use }, async (exclusive) => {
     const answers = new Answers(project);
     exclusive.onFailure = () => answers.release();
-    const exchanges = answers.exchangesOf(steps, project, (...parts) => exclusive.exchange(...parts));
+    const making = { steps, inputs, project };
+    const exchanges = answers.exchangesOf(making, (...parts) => exclusive.exchange(...parts));
     // PostgreSQL commits at the end of what is written together.
     const last = closing(measure, null).slice(0, -1);
     const hasRun = await exclusive.runTogether(exchanges, profiles, { last, onDone: answers.onDone });
@@ -73,13 +76,23 @@ export async function inOneWrite(
   });
 }
 
+type Encoded = Readonly<{ steps: readonly Step[]; inputs: readonly EncodedInput[] }>;
+
+/** Before anything is written: a value that cannot be sent must not leave some of the statements without their end. */
+function encodeStep({ input }: Step, index: number): EncodedInput {
+  try {
+    return encode(input, null);
+  } catch (error) {
+    throw atIndex(error, index);
+  }
+}
+
 /** As one read among others. */
 async function inPipeline(
   deps: QueryDeps,
   project: ProjectLogin,
   terms: SessionTerms,
-  steps: readonly Step[],
-  profiles: readonly StatementProfile[],
+  { steps, inputs, profiles }: Encoded & { profiles: readonly StatementProfile[] },
 ): Promise<Parts | null | 'elsewhere'> {
   const { sessions, pipelines } = deps;
   if (sessions.gate.isClosed(project.id)) await passGate(sessions, project, terms);
@@ -89,8 +102,7 @@ async function inPipeline(
   const answers = new Answers(project);
   const aside: ExchangeOptions['aside'] = (look) => sessions.aside(project, look);
   const exchanges = answers.exchangesOf(
-    steps,
-    project,
+    { steps, inputs, project },
     (step, sink, frame) => new Exchange({ ...step, session, sink, frame, aside }),
   );
   const sequence = new Sequence(session, exchanges, [], answers.onDone);
@@ -115,10 +127,14 @@ class Answers {
     this.held = new HeldAnswer(project);
   }
 
-  exchangesOf(steps: readonly Step[], { actingUser }: ProjectLogin, make: MakeExchange): Exchange[] {
+  exchangesOf(
+    { steps, inputs, project: { actingUser } }: Encoded & { project: ProjectLogin },
+    make: MakeExchange,
+  ): Exchange[] {
     return steps.map((step, index) => {
       const sink = new HeldAnswer(null);
       const exchange = make(step, sink, index === 0 ? sharedFrame(actingUser) : noFrame);
+      exchange.useInput(inputs[index] as EncodedInput);
       this.sinks.set(exchange, sink);
       return exchange;
     });

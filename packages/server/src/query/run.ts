@@ -5,7 +5,7 @@
 //   2. any other plain read     → an exclusive session
 //   3. a short, plain, bounded insert near the limit, while there is a budget for it → group commit
 //   4. everything that may grow → admission (admission.ts), and within it
-//      a. a short, plain insert → group commit: in one transaction with other inserts
+//      a. a short, plain insert, or update or delete by key → group commit: in one transaction with others
 //      b. anything else         → an exclusive session
 //
 // Each shared way can decline: then nothing of the statement has happened, and it takes the next way.
@@ -24,7 +24,7 @@ import {
   withHeadroom,
 } from './admission.ts';
 import { affectedBy, formOf } from './answer.ts';
-import { hasJustEnded } from './exchange/acting-users.ts';
+import { runsAlone } from './exchange/acting-users.ts';
 import type { Form, StatementInput } from './exchange/answer-writer.ts';
 import { isLargeInput } from './exchange/answer-writer.ts';
 import { Exchange } from './exchange/exchange.ts';
@@ -45,7 +45,7 @@ import {
   type StatementProfiles,
 } from './sessions/statement-profiles.ts';
 import { canGroup, type Entry, type GroupCommit } from './sharing/group-commit.ts';
-import { canPipeline, type Pipelines } from './sharing/pipelines.ts';
+import { canPipeline, type Pipelines, sharedTimeoutMs } from './sharing/pipelines.ts';
 import { atStandby, checkStandby, unlessOutdated } from './standby-reads.ts';
 import type { Parser } from './statement/parser.ts';
 import type { Statement } from './statement/statement.ts';
@@ -73,8 +73,6 @@ export type CompiledQuery = Readonly<{
   readOnly: boolean;
 }>;
 
-/** A statement with less time than this does not queue behind others. */
-const sharedTimeoutMs = 1_000;
 const unrefused = { isStopped: false, isOutdated: false, hasOutgrown: false };
 const queryForm = formOf('{"ok":true,');
 
@@ -177,7 +175,7 @@ function mayShare({ project, statement, profile, input }: StatementRequest): boo
     input.timeoutMs >= sharedTimeoutMs &&
     !needsTypes(input.params) &&
     !isLargeInput(input) &&
-    !hasJustEnded(project)
+    !runsAlone(project)
   );
 }
 

@@ -1,8 +1,9 @@
 // Short updates and deletes by key of a project share transactions. Nobody notices but by how fast they are: each gets its own
 // answer, and no lock of a group is in the way of another transaction for long.
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { sql } from '../../src/postgres/sql.ts';
 import { isPlain } from '../../src/query/sessions/statement-profiles.ts';
+import { Group } from '../../src/query/sharing/group.ts';
 import { canGroup } from '../../src/query/sharing/group-commit.ts';
 import { databaseOf } from '../../src/servers/databases/names.ts';
 import { fillUp, newSmallProject } from '../quotas/small-projects.ts';
@@ -93,6 +94,44 @@ describe('updates and deletes that share a transaction', () => {
     expect(swapped.filter(({ body }) => body.row_count === 1)).toHaveLength(1);
   });
 
+  it('pass no deferred constraint because of another one', async () => {
+    await fine('create table places (id int primary key, pos int unique deferrable initially deferred)');
+    await fine('insert into places select n, n from generate_series(1, 40) n');
+    const move = 'update places set pos = $1 where id = $2';
+    await makeShort(move, [1, 1]);
+    for (let round = 0; round < 10; round++) {
+      // Together, each pair would be right at the commit.
+      const answers = await Promise.all(range(40).map((n) => run(move, [1 + (n ^ 1), n + 1])));
+      for (const { status } of answers) expect(status).toBe(409);
+    }
+  });
+
+  it('survive any value for the key', async () => {
+    await makeTable('odd', 3);
+    const update = 'update odd set n = $1 where id = $2';
+    await makeShort(update, [1, 0]);
+    for (const key of [
+      { toString: 1 },
+      { valueOf: null, toString: null },
+      {},
+      null,
+      true,
+      '2',
+      12345678901234567890n,
+    ]) {
+      const raw = JSON.stringify({ query: update, params: [2, 'KEY'] }).replace(
+        '"KEY"',
+        typeof key === 'bigint' ? String(key) : JSON.stringify(key),
+      );
+      const [odd, other] = await Promise.all([
+        rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, raw }),
+        run(update, [3, 1]),
+      ]);
+      expect(odd.status).toBeLessThan(500);
+      expect(other.status).toBe(200);
+    }
+  });
+
   it('fail alone when one of them is wrong, with the reason', async () => {
     await makeTable('checked', 100);
     const update = 'update checked set n = $1 where id = $2';
@@ -145,11 +184,21 @@ describe('updates and deletes that share a transaction', () => {
     const before = await deadlocks();
     const asOwner = (id: number) => patch(`crossed?id=eq.${id}`, { n: 1 });
     const asUser = (id: number) => seat.rows(user, 'PATCH', `crossed?id=eq.${id}`, { body: { n: 2 } });
+    const add = vi.spyOn(Group.prototype, 'add');
     for (let round = 0; round < 12; round++) {
       const ids = range(40).sort(() => Math.random() - 0.5);
       const answers = await Promise.all([...ids.map(asOwner), ...ids.reverse().map(asUser)]);
       for (const { status, body } of answers) expect([status, body.row_count]).toEqual([200, 1]);
     }
+    const locked = new Map<unknown, string[]>();
+    add.mock.calls.forEach(([, { request }], n) => {
+      const group = add.mock.contexts[n];
+      locked.set(group, [...(locked.get(group) ?? []), String(request.input.params[0])]);
+    });
+    add.mockRestore();
+    const longest = Math.max(...[...locked.values()].map(({ length }) => length));
+    expect(longest).toBeGreaterThan(5);
+    for (const ids of locked.values()) expect(ids).toEqual(ids.toSorted());
     expect(await deadlocks()).toBe(before);
   });
 

@@ -16,7 +16,7 @@ beforeAll(async () => {
   project = await rowhouse.project('One write');
 });
 
-type Entry = { query: string; params?: unknown[] };
+type Entry = { query: string; params?: unknown[]; expect_affected?: number };
 const batch = (statements: Entry[], more: object = {}) =>
   rowhouse.call('POST', `/projects/${project.slug}/batch`, {
     key: project.key,
@@ -63,6 +63,27 @@ describe('a batch in one write', () => {
       { query: 'update u set n = n + 1 where id = $1', params: [1] },
       { query: 'delete from u where id = $1', params: [1] },
     ]);
+  });
+
+  it('is learned while many send it, although each run of unknown statements outdates what the catalog says', async () => {
+    await fine('create table busy (id int primary key, n int)');
+    await fine('insert into busy select n, 0 from generate_series(0, 11) n');
+    await fine('create function of_others() returns int language sql as $$ select 1 $$');
+    const run = vi.spyOn(Sequence.prototype, 'run');
+    let isOver = false;
+    const client = async (id: number) => {
+      while (!isOver)
+        await batch([
+          { query: 'update busy set n = n + 1 where id = $1', params: [id] },
+          { query: 'select n from busy where id = $1', params: [id] },
+        ]);
+    };
+    const clients = Promise.all(Array.from({ length: 12 }, (_, id) => client(id)));
+    await until('it is one write', async () => run.mock.contexts.length > 100, 20_000).finally(() => {
+      isOver = true;
+      run.mockRestore();
+    });
+    await clients;
   });
 
   it('runs one by one if a statement stopped being plain while it waited for a session', async () => {
@@ -124,6 +145,28 @@ describe('a batch in one write', () => {
     run.mockRestore();
     expect([status, body.error.code]).toEqual([503, 'unavailable']);
     expect((await batch(statements)).body.results[0].rows).toEqual([{ n: before + 1 }]);
+  });
+
+  it('that runs one by one and is terminated before its commit is undone, too', async () => {
+    await fine('create table y (id int primary key, n int)');
+    await fine('insert into y values (1, 0), (2, 0)');
+    const update = 'update y set n = n + 1 where id = $1';
+    const statements = [1, 2].map((id) => ({ query: update, params: [id], expect_affected: 1 }));
+    const release = await holdTransaction({ ...address(), database: databaseOf(project.id) }, (transaction) =>
+      transaction.query(sql`select from y where id = 2 for update`),
+    );
+    const waiting = batch(statements);
+    await until('it is terminated', () =>
+      asAdmin(async (admin) => {
+        const ended = await admin.query(sql`
+          select pg_terminate_backend(pid) from pg_stat_activity
+          where datname = ${databaseOf(project.id)} and wait_event_type = 'Lock'`);
+        return ended.length > 0;
+      }),
+    );
+    const { status, body } = await waiting.finally(release);
+    expect([status, body.error.code]).toEqual([503, 'unavailable']);
+    expect(await fine('select sum(n)::int as n from y')).toEqual([{ n: 0 }]);
   });
 
   it('counts the memory of its answers, however late it is halted', async () => {

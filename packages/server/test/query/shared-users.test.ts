@@ -117,6 +117,38 @@ describe('users who ask at once', () => {
     }
   });
 
+  it('keep sharing transactions although one of them sends nothing but inserts that fail', async () => {
+    const insert = (user: User, n: number) =>
+      seat.rows(user, 'POST', 'notes', { body: { title: `kept ${n}` } });
+    const hostile = users[3] as User;
+    const others = (n: number) => users[n % 3] as User;
+    await warm(() => Promise.all(Array.from({ length: 8 }, (_, n) => insert(others(n), n))));
+    let isOver = false;
+    const failing = Promise.all(
+      Array.from({ length: 3 }, async () => {
+        while (!isOver) {
+          const { status } = await seat.rows(hostile, 'POST', 'notes', {
+            body: { title: 'stolen', owner: nth(0).id },
+          });
+          expect(status).toBe(403);
+        }
+      }),
+    );
+    let most = 0;
+    for (let round = 0; round < 8 && most < 0.5; round++) {
+      const answers = await Promise.all(Array.from({ length: 200 }, (_, n) => insert(others(n), n)));
+      expect(answers.every(({ status }) => status === 201)).toBe(true);
+      const { body } = await seat.query(
+        `select count(distinct xmin::text)::int as transactions, count(*)::int as n
+         from (select xmin from notes order by id desc limit 200) as last`,
+      );
+      most = Math.max(most, 1 - body.rows[0].transactions / body.rows[0].n);
+    }
+    isOver = true;
+    await failing;
+    expect(most).toBeGreaterThan(0.5);
+  });
+
   it('are refused alone: a member of a group that breaks a policy undoes nothing of the others', async () => {
     const answers = await byAll(80, (user, n) =>
       seat.rows(user, 'POST', 'notes', {

@@ -61,6 +61,7 @@ const reading = {
   acceptsToken: true,
   readsStandbys: true,
   bodyLimit: queryBodyBytes,
+  admit,
   status: 200,
 } as const satisfies Partial<DataRoute>;
 const writing = {
@@ -68,7 +69,6 @@ const writing = {
   action: 'projects.write',
   numbers: 'rows',
   tellsChange: true,
-  admit: admitBody,
 } as const satisfies Partial<DataRoute>;
 const documented = { tags: ['tables'], params: TableParams };
 
@@ -166,9 +166,13 @@ const remove: DataRoute = {
 
 export const tableRoutes = [read, insert, update, remove] as const;
 
-/** Before the body is read: an anonymous client cannot make the service read a body for a table that `anon` cannot change. */
-function admitBody({ deps, route, params, login, caller }: DataRequest): void | Promise<void> {
+/**
+ * Before the body is read: an anonymous client cannot make the service read a body for a table that `anon` cannot change. A publishable
+ * key has no scope for rows: it can do what the acting user can do, or else `anon`.
+ */
+function admit({ deps, route, params, login, caller }: DataRequest): void | Promise<void> {
   const action = actions[route.method];
+  if (caller && caller.kind !== 'publishable') requireScope(caller, action ? 'tables:write' : 'tables:read');
   if (login?.actingUser?.role !== 'anon' || !caller || !action) return;
   const { check, maySee } = accessOf(deps, caller, login, action);
   return requireTable(tablesOf(deps.tables, login, maySee), params.table, check);
@@ -216,9 +220,6 @@ function withoutWaiting(body: AsyncIterable<Buffer>, deadline: RequestDeadline):
 
 function callOf(request: RunningRequest, action: Action): TableCall {
   const { deps, caller, params, rawQuery } = request;
-  // A publishable key has no scope for rows: it can do what the acting user can do, or else `anon`.
-  if (caller.kind !== 'publishable')
-    requireScope(caller, action === 'select' ? 'tables:read' : 'tables:write');
   const project = actingAs(caller, request.login);
   const access = accessOf(deps, caller, project, action);
   return { project, name: params.table, rawQuery, reader: request, access };

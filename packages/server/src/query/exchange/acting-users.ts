@@ -7,6 +7,7 @@
 
 import { LRUCache } from 'lru-cache';
 import { errors } from '../../errors/errors.ts';
+import { upTo } from '../../lib/cache-size.ts';
 import type { ServerError } from '../../postgres/wire/server-error.ts';
 import type { ActingUser, ProjectLogin } from '../../servers/databases/login.ts';
 import { anonymousRole, userRole } from '../../servers/template/shared-roles.ts';
@@ -64,20 +65,31 @@ export function beginning(readOnly: boolean, actingUser: ActingUser | undefined)
 const sessionEndedState = 'RH002';
 
 /**
- * A user whose session has ended may go on sending. An insert of theirs would undo that of everyone in its group, so it runs by
- * itself for a while. Who was banned can be let in again: what ended is never remembered for longer than that.
+ * A user whose statement fails undoes those of everyone in its group, and may go on sending: one whose session has ended, or one who
+ * wants just that. So their statements run by themselves for a while. Who was banned can be let in again: nothing is remembered for
+ * longer than that.
  */
-const endedUntil = new LRUCache<string, number>({ max: 10_000 });
-const endedMs = 2_000;
+const aloneUntil = new LRUCache<string, number>(upTo(10_000));
+const aloneMs = 2_000;
 
-export function noteEnded(project: Pick<ProjectLogin, 'actingUser'> | undefined): void {
-  const user = project?.actingUser;
-  if (user?.role === userRole) endedUntil.set(user.sessionId, performance.now() + endedMs);
+/** Returns what tells the user from others; null: it is no user, but a key of the project or `anon`. */
+export function letRunAlone(login: Login | undefined): string | null {
+  const user = login && userKeyOf(login);
+  if (!user) return null;
+  aloneUntil.set(user, performance.now() + aloneMs);
+  return user;
 }
 
-export function hasJustEnded({ actingUser: user }: Pick<ProjectLogin, 'actingUser'>): boolean {
-  if (user?.role !== userRole) return false;
-  return performance.now() < (endedUntil.get(user.sessionId) ?? 0);
+export function runsAlone(login: Login): boolean {
+  const user = userKeyOf(login);
+  return user !== null && performance.now() < (aloneUntil.get(user) ?? 0);
+}
+
+type Login = Pick<ProjectLogin, 'id' | 'actingUser'>;
+
+/** Projects can have users with the same id: a branch has those of its parent, and an import keeps ids. */
+function userKeyOf({ id, actingUser: user }: Login): string | null {
+  return user?.role === userRole ? `${id} ${user.userId}` : null;
 }
 
 /** For a failure of `identifying`: the caller is told about the first; after any other, the session is not used again. */

@@ -1,19 +1,18 @@
 // The protocol of one statement in a session: the messages that are sent, those that come back, and what the outcome means.
 // answer-writer.ts writes the answer, statement-deadline.ts keeps the time.
 import { errors, type RowhouseError } from '../../errors/errors.ts';
-import type { Parameter, Pieces } from '../../postgres/wire/frontend-messages.ts';
 import { newStatement, type PreparedStatement } from '../../postgres/wire/prepared-statements.ts';
 import type { ServerError } from '../../postgres/wire/server-error.ts';
 import { type Receiver, type Session, silent } from '../../postgres/wire/session.ts';
 import { UnwrittenError } from '../../postgres/wire/session-errors.ts';
-import { isLarge } from '../json/large-json.ts';
 import { type Layout, objects, type ResultShape } from '../json/layout.ts';
-import { needsTypes, toLargeParameter, toLargeText, toParameter } from '../json/parameters.ts';
+import { needsTypes } from '../json/parameters.ts';
 import { type Column, readColumns, typesOf, unknownTypes } from '../json/row-writer.ts';
 import type { ValueType } from '../json/value-kinds.ts';
 import type { SessionEffect, Statement } from '../statement/statement.ts';
 import { AnswerWriter, type Clock, type Form, isLargeInput, type StatementInput } from './answer-writer.ts';
 import { writeCommands } from './commands.ts';
+import { type EncodedInput, encode, encodeLarge, prepareForTypes } from './encoded-input.ts';
 import { isOfTheMoment, MovedError, noteFate } from './failures.ts';
 import type { Frame } from './frame.ts';
 import { type Ended, isSentWithCommit, mayChange, problemOf } from './outcome.ts';
@@ -57,8 +56,8 @@ export class Exchange implements Receiver {
   startedAt = 0;
   /** Set by the deadline, or when the caller has hung up. */
   private stoppedBy: RowhouseError | null = null;
-  /** Text and parameters that are too large to be written in one go. */
-  private encoded: { query: string | Pieces; parameters: Parameter[] } | null = null;
+  /** Set if it was encoded before it is written. */
+  private encoded: EncodedInput | null = null;
 
   constructor(options: ExchangeOptions) {
     this.options = options;
@@ -160,7 +159,10 @@ export class Exchange implements Receiver {
 
   private async attempt(prepared: PreparedStatement | null, keep: boolean): Promise<Ended> {
     const { session, input } = this.options;
-    if (isLargeInput(input)) await this.encode(prepared);
+    if (isLargeInput(input)) {
+      this.encoded = await encodeLarge(input, prepared?.parameterTypes ?? null);
+      if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
+    }
     const status = await this.send(prepared, keep);
     // Sent with the next exchange. A statement that was parsed but could not be planned would otherwise stay.
     if (this.prepared && (!keep || (this.failure && !this.isBound)))
@@ -197,40 +199,16 @@ export class Exchange implements Receiver {
     if (problem) throw problem;
   }
 
-  /** Parameter types are needed for arrays only: one more round trip, once for each statement and session. */
+  /** Parameter types are needed for arrays only. */
   private async learnTypes(): Promise<PreparedStatement> {
     const { session, input } = this.options;
-    const prepared = newStatement();
-    const query = isLarge(input.query) ? await toLargeText(input.query) : input.query;
-    session.out.parse(prepared.name, query).describeStatement(prepared.name).sync();
-    const status = await new Promise<Ended>((resolve) =>
-      session.send({
-        ...silent,
-        parameterTypes: (oids) => {
-          prepared.parameterTypes = oids;
-        },
-        error: (error) => {
-          this.failure = error;
-        },
-        ready: resolve,
-        lost: resolve,
-      }),
-    );
+    const { prepared, status, failure } = await prepareForTypes(session, input.query);
+    this.failure = failure;
     // The frame was not sent, so an error is about the caller's statement.
     if (this.failure) this.step = this.options.frame.before.length;
     const isSound = !this.failure && (status === 'idle' || status === 'transaction');
     this.settle(isSound ? this.options.frame.endsIn : status);
     return prepared;
-  }
-
-  /** In slices, so that other requests get their turn; `write` cannot yield. */
-  private async encode(prepared: PreparedStatement | null): Promise<void> {
-    const { query, params } = this.options.input;
-    const parameters: Parameter[] = [];
-    for (const [index, value] of params.entries())
-      parameters.push(await toLargeParameter(value, prepared?.parameterTypes?.[index]));
-    this.encoded = { query: isLarge(query) ? await toLargeText(query) : query, parameters };
-    if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
   }
 
   private send(known: PreparedStatement | null, keep: boolean): Promise<Ended> {
@@ -251,14 +229,10 @@ export class Exchange implements Receiver {
     const prepared = known ?? (keep ? newStatement() : null);
     const name = prepared?.name ?? '';
     const { out } = session;
-    const types = prepared?.parameterTypes;
     const shape = prepared?.columns as ResultShape | null | undefined;
     this.known = shape?.layout === this.layout ? shape : null;
     // Before anything is written: a value that cannot be sent must not leave half a message.
-    const { query, parameters } = this.encoded ?? {
-      query: input.query,
-      parameters: input.params.map((value, index) => toParameter(value, types?.[index])),
-    };
+    const { query, parameters } = this.encoded ?? encode(input, prepared?.parameterTypes ?? null);
     this.encoded = null;
     writeCommands(out, frame.before);
     if (!known) out.parse(name, query);
@@ -270,6 +244,11 @@ export class Exchange implements Receiver {
     this.prepared = prepared;
     this.keep = keep;
     this.startedAt = performance.now();
+  }
+
+  /** Encoded before anything of its transaction was written. */
+  useInput(encoded: EncodedInput): void {
+    this.encoded = encoded;
   }
 
   /** In a transaction with others, whose group hands on the messages. `parsed`: statements that the group has parsed. */

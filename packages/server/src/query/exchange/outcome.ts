@@ -112,7 +112,6 @@ function lengthOf({ before, after }: Frame): number {
 
 function problemBy(status: Ended, course: Course): Error | null {
   const { frame, statement, failure, isCopy, isBound, isSent, step, tag } = course;
-  const isRead = !mayChange(course);
   if (isCopy) {
     return errors.statementNotAllowed(
       'COPY FROM STDIN and COPY TO STDOUT are not allowed over HTTP.',
@@ -126,11 +125,11 @@ function problemBy(status: Ended, course: Course): Error | null {
       ? errors.resultTooLarge('A row of the result is larger than 128 MB.')
       : errors.resultTooLarge('A message of PostgreSQL about this statement is larger than 1 MB.');
   }
-  const isUndoneRead = isRead || isEndedRead(course);
+  const isUndone = !isSentWithCommit(course) || isEndedRead(course);
   if (status instanceof Error)
-    return isUndoneRead || !isSent ? errors.unavailable(status) : errors.outcomeUnknown(status);
+    return isUndone || !isSent ? errors.unavailable(status) : errors.outcomeUnknown(status);
   if (failure && failure.severity !== 'ERROR')
-    return isUndoneRead ? errors.unavailable(failure) : errors.outcomeUnknown(failure);
+    return isUndone ? errors.unavailable(failure) : errors.outcomeUnknown(failure);
   if (failure) {
     if (step < frame.before.length) return refusalOf(failure, status);
     const reason = sqlFailure(failure);

@@ -8,6 +8,7 @@ import type { ServerError } from '../../postgres/wire/server-error.ts';
 import type { Session } from '../../postgres/wire/session.ts';
 import { TooLargeError, UnwrittenError } from '../../postgres/wire/session-errors.ts';
 import { UnreplicatedError } from '../../postgres/wire/unreplicated.ts';
+import { saysSessionEnded } from './acting-users.ts';
 import { type Command, writeCommands } from './commands.ts';
 import type { Exchange } from './exchange.ts';
 import { MovedError, noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
@@ -92,6 +93,9 @@ export class Sequence extends InTurn implements Stoppable {
     if (lost instanceof MovedError) throw lost;
     if (lost && !this.isUndone(lost)) throw errors.outcomeUnknown(lost);
     if (stoppedBy && (lost || failure)) throw noteFate(stoppedBy, 'undone');
+    // Who acts could not be set: in a pipeline, others would fail in the same way.
+    if (failure && this.onStreaming && this.isBeforeTarget && !saysSessionEnded(failure))
+      throw errors.unavailable(failure);
     // There is no room for the answer.
     if (lost instanceof RowhouseError) throw lost;
     if (lost) {

@@ -36,6 +36,7 @@ import {
   isPlain,
   isProvenSince,
   know,
+  knowAll,
   knowsNothing,
   learn,
   mayRunCode,
@@ -199,7 +200,8 @@ export class ExclusiveSession {
     const { preparable, effect, writes, reached, changes, canCommit, isVacuum } = exchange.statement;
     // Whether an insert runs code is asked before it runs: if it does, all profiles of the project are forgotten.
     const isInsert = writes && reached !== null && !changes;
-    if (isInsert && exchange.endsIdle && !knowsNothing(profile)) await this.know(profile);
+    if (isInsert && exchange.endsIdle && !knowsNothing(profile) && !isPlain(profile))
+      await know(profile, this.session);
     if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
     if (exchange.mayChange) this.deadline.noteChange();
     if (!preparable || effect === 'anything') this.changedBy = 'schema';
@@ -277,9 +279,8 @@ export class ExclusiveSession {
   }
 
   /** Not inside a transaction: a question that failed would undo it. */
-  async know(profile: StatementProfile): Promise<void> {
-    const { writes, changes } = profile.statement;
-    if (!isPlain(profile) && writes && !changes) await know(profile, this.session);
+  knowAll(profiles: readonly StatementProfile[]): Promise<void> {
+    return knowAll(profiles, this.session);
   }
 
   /**

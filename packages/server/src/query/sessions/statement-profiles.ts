@@ -3,6 +3,7 @@
 // parser finds the names in a statement (references.ts), and the catalog tells what they mean (reachable-code.ts). Until
 // the catalog has answered, the reset is done; it is asked again every few seconds. A statement that turns out not to be
 // plain is never trusted again.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { RowhouseError } from '../../errors/errors.ts';
 import { upTo } from '../../lib/cache-size.ts';
@@ -34,6 +35,8 @@ export type StatementProfile = {
   usualMs: number;
   /** How long it took in a group commit, including its part of the commit. Infinity before the first time. */
   sharedMs: number;
+  /** The user whose run of it last undid a group, and when. */
+  failedBy: { user: string; at: number } | null;
   /** How many of the project's `changes` are runs of this statement itself, while it was not known to run no code. */
   ownChanges: number;
 };
@@ -148,6 +151,7 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
         isDistrusted: false,
         usualMs: Number.POSITIVE_INFINITY,
         sharedMs: Number.POSITIVE_INFINITY,
+        failedBy: null,
         ownChanges: 0,
       };
       profiles.set(statement, profile);
@@ -210,25 +214,60 @@ export function mayRunCode(profile: StatementProfile): boolean {
   return !isPlain(profile) && performance.now() >= profile.project.codelessUntil;
 }
 
+/** Nothing speaks against it so far. */
+export function mayBePlain({ statement, wasPlain, isDistrusted }: StatementProfile): boolean {
+  return wasPlain && !isDistrusted && statement.reached !== null;
+}
+
 /** Nothing is known about the project's statements, so code that changes tables makes no answer stale. */
 export function knowsNothing({ project }: StatementProfile): boolean {
   return performance.now() >= Math.max(project.knownUntil, project.codelessUntil);
 }
 
 /**
- * If the answer is unknown, the check runs in the session behind the statement, and no request waits for it. The first
+ * True if the catalog is asked. If the answer is unknown, the check runs in the session behind the statement, and no request waits for it. The first
  * run skips it, unless nothing is known about the project: a text with its values inline never comes again, and the
  * check takes longer than the statement.
  */
-export function learn(profile: StatementProfile, session: Session): void {
-  if (profile.hasRun || performance.now() >= profile.project.codelessUntil) void askCatalog(profile, session);
+export function learn(profile: StatementProfile, session: Session): boolean {
+  const mayAsk = profile.hasRun || performance.now() >= profile.project.codelessUntil;
   profile.hasRun = true;
+  return mayAsk && askCatalog(profile, session) !== null;
 }
 
-/** Waits until the catalog has answered, if it has to be asked. */
-export async function know(profile: StatementProfile, session: Session): Promise<void> {
-  await (profile.asking ?? askCatalog(profile, session));
+/** The same where others wait behind the questions: the rest is asked behind later runs. */
+export function learnSome(profiles: readonly StatementProfile[], session: Session): void {
+  let asked = 0;
+  for (const profile of profiles) if (asked < maxAskedInBetween && learn(profile, session)) asked++;
 }
+const maxAskedInBetween = 2;
+
+/**
+ * Waits until the catalog has answered, if it has to be asked. Statements that ran meanwhile outdate the answer, so it is asked once
+ * more: those that came later wait here, too, and run nothing.
+ */
+export async function know(profile: StatementProfile, session: Session, isDue = false): Promise<void> {
+  const first = profile.asking ?? askCatalog(profile, session, isDue);
+  if (!first) return;
+  await Promise.race([first, patience()]);
+  if (isPlain(profile) || !profile.wasPlain) return;
+  await Promise.race([profile.asking ?? askCatalog(profile, session, true), patience()]);
+}
+
+/** The same for statements that run together: asked one after the other, each would outdate what is known about the others. */
+export async function knowAll(profiles: readonly StatementProfile[], session: Session): Promise<void> {
+  const unknown = profiles.filter((profile) => !isPlain(profile));
+  // The questions are ahead of the statements: many of them are asked behind the statements instead.
+  if (unknown.length > maxAskedFirst) return;
+  const now = performance.now();
+  if (!unknown.some(({ asking, askFrom }) => asking !== null || now >= askFrom)) return;
+  await Promise.all(unknown.map((profile) => know(profile, session, true)));
+}
+
+const maxAskedFirst = 5;
+
+/** Another session may have asked, and what holds that one up must not hold up this one. */
+const patience = () => sleep(100, undefined, { ref: false });
 
 type Ask = (statement: Statement, reached: Reached, session: Session) => Promise<string | null>;
 const ask: Record<ProjectProfiles['check'], Ask> = {
@@ -252,11 +291,11 @@ function namesIn({ relations, shadowed, functions, types }: Reached): string[] {
   return [relations, shadowed, functions, types].map((values) => toArrayText(values));
 }
 
-function askCatalog(profile: StatementProfile, session: Session): Promise<void> | null {
+function askCatalog(profile: StatementProfile, session: Session, isDue = false): Promise<void> | null {
   const { reached, isProven, isRead } = profile.statement;
   if (isProven || reached === null || profile.isDistrusted) return null;
   const now = performance.now();
-  if (now < profile.askFrom) return null;
+  if (now < profile.askFrom && !isDue) return null;
   profile.askFrom = now + askAgainMs;
   const { project } = profile;
   const { schemaChanges } = project;

@@ -6,8 +6,9 @@
 //
 //   waiting   while a group is on its way, or until the end of this turn of the event loop. At most `maxWaiting`
 //   started   the next group takes as many as it can: up to `maxMembers`, `maxGroupBytes`, and about `maxGroupMs` by what
-//             earlier groups took. All are written at once, updates and deletes in the order of their rows: Parse, Bind, Execute for each, around them the members' guards, and
-//             the size check of the strictest one, then one Sync. PostgreSQL runs that as one transaction
+//             earlier groups took. All are written at once, updates and deletes in the order of their rows: Parse, Bind,
+//             Execute for each, around them the members' guards, and the size check of the strictest one, then one Sync.
+//             PostgreSQL runs that as one transaction
 //   committed nobody is answered before the commit. Then each member gets its own answer
 //   declined  the answer is null: nothing of the statement has happened, and run.ts runs it in an exclusive session. This is
 //             what happens to every member if one fails, if the group takes longer than `patienceMs` (it is cancelled), if
@@ -18,16 +19,17 @@
 //
 // What this rests on: who acts is set before each member and by nothing else (acting-users.ts); a member is plain, so it leaves
 // nothing in the session but sequence state (statement-profiles.ts); all requests of a group are under way at the same time, so
-// any order of them is right; all of them commit or none does (group-commit.alone.test.ts). Locks on rows are held until the
-// commit. Groups lock rows in one order, so two groups do not wait for each other. Where that is not enough (a foreign key, a
-// transaction of somebody else), the cancel after `patienceMs` comes before PostgreSQL looks for deadlocks (after a second), so
-// nobody gets a deadlock error because of a group.
+// any order of them is right; all of them commit or none does (group-commit.alone.test.ts). Deferred constraints are checked behind
+// each member, as they would be at the end of its own transaction. Locks on rows are held until the commit. A group locks rows in
+// the order of the values that select them, so two groups rarely wait for each other. Where they do, and where a foreign key or
+// somebody else's transaction is in the way, the cancel after `patienceMs` comes long before PostgreSQL looks for deadlocks, which
+// it does after a second.
 
 import { errors } from '../../errors/errors.ts';
 import type { Session } from '../../postgres/wire/session.ts';
 import { sizeCheck } from '../../quotas/size-check.ts';
 import type { ProjectLogin } from '../../servers/databases/login.ts';
-
+import { runsAlone } from '../exchange/acting-users.ts';
 import type { StatementInput } from '../exchange/answer-writer.ts';
 import { writeCommands } from '../exchange/commands.ts';
 import { Exchange } from '../exchange/exchange.ts';
@@ -35,6 +37,7 @@ import { noteFate } from '../exchange/failures.ts';
 import { sharedFrame } from '../exchange/frame.ts';
 import { HeldAnswer } from '../exchange/held-answer.ts';
 import { hungUp } from '../exchange/statement-deadline.ts';
+import { ExactNumber } from '../json/json-text.ts';
 import type { ProjectSessions } from '../sessions/project-sessions.ts';
 import { isPlain, learn, type StatementProfile } from '../sessions/statement-profiles.ts';
 import { type Entry, Group, type Member, patienceMs } from './group.ts';
@@ -122,7 +125,20 @@ class ProjectGroups {
     this.session = session;
     const group = new Group(session, (ended) => this.finish(ended));
     const members = this.takeMembers();
-    group.writeNotes(members);
+    try {
+      this.send(group, members);
+    } catch (error) {
+      // Nobody is left without an answer, and half a transaction is not sent.
+      session.destroy();
+      for (const { reject } of members) reject?.(errors.internal(error as Error));
+      return this.finish(group);
+    }
+    for (const { entry } of group.members) if (entry) learn(entry.request.profile, session);
+  }
+
+  private send(group: Group, members: Member[]): void {
+    const { session } = group;
+    group.writePreceding(members);
     for (const member of inLockOrder(members)) this.addMember(group, member);
     this.running = group;
     group.writeGuards();
@@ -131,7 +147,6 @@ class ProjectGroups {
     session.send(group);
     group.sentAt = performance.now();
     session.flush();
-    for (const { entry } of group.members) if (entry) learn(entry.request.profile, session);
   }
 
   /** Those that have waited longest, as many as a group can have. */
@@ -153,7 +168,13 @@ class ProjectGroups {
     const { input, form, profile, reader } = request;
     if (reader.isGone) return member.reject?.(noteFate(hungUp(), 'undone'));
     // Its profile may have changed since it arrived.
-    if (!isPlain(profile) || !canGroup(profile) || isLong(member, input) || isStopped)
+    if (
+      !isPlain(profile) ||
+      !canGroup(profile) ||
+      isLong(member, input) ||
+      isStopped ||
+      runsAlone(request.project)
+    )
       return member.resolve?.(null);
     // The group is halted as soon as the answer becomes large, so this memory need not be counted.
     const held = new HeldAnswer(null);
@@ -230,7 +251,13 @@ function rowOf({ entry }: Member): string {
   const { statement, input } = entry?.request ?? {};
   if (!statement?.rowKey) return '';
   const { table, parameters } = statement.rowKey;
-  return [table, ...parameters.map((index) => String(input?.params[index]))].join('\0');
+  return [table, ...parameters.map((index) => keyOf(input?.params[index]))].join('\0');
+}
+
+/** The value comes from a caller: an object can have a `toString` that is no function. */
+function keyOf(value: unknown): string {
+  if (value instanceof ExactNumber) return value.text;
+  return typeof value === 'object' ? '' : String(value);
 }
 
 export function openGroupCommit(sessions: ProjectSessions): GroupCommit {

@@ -7,7 +7,7 @@ import type { ServerError } from '../../postgres/wire/server-error.ts';
 import { type Session, TooLargeError } from '../../postgres/wire/session.ts';
 import { type Measure, strictest } from '../../quotas/size-check.ts';
 
-import { noteEnded, saysSessionEnded } from '../exchange/acting-users.ts';
+import { letRunAlone, saysSessionEnded } from '../exchange/acting-users.ts';
 import type { Exchange } from '../exchange/exchange.ts';
 import { saysOverLimit } from '../exchange/failures.ts';
 import type { HeldAnswer } from '../exchange/held-answer.ts';
@@ -38,6 +38,8 @@ export const patienceMs = 100;
 const graceMs = 500;
 /** Noted as its duration for a statement that made others run twice: it is not grouped for its next dozen runs. */
 const avoidedMs = 1_000;
+/** Failures of users that come less often are those of single users. */
+const failuresApartMs = 500;
 
 /** All fields are cleared once it is answered: see `release`. */
 export type Member = {
@@ -85,7 +87,9 @@ export class Group extends InTurn {
   }
 
   /** Before the first member. */
-  writeNotes(members: readonly Member[]): void {
+  writePreceding(members: readonly Member[]): void {
+    // As the first statement, SET CONSTRAINTS would warn that it is in no transaction block.
+    for (const text of ['select', 'set constraints all immediate']) this.preceding.push(this.write(text, []));
     const texts = new Set<string>();
     for (const { entry } of members) if (entry?.guard) texts.add(entry.guard.growth.before);
     for (const text of texts) this.preceding.push(this.write(text, []));
@@ -191,9 +195,7 @@ export class Group extends InTurn {
     // Whether they were parsed before the failure is not known: closing an unknown one does no harm.
     for (const { text, prepared } of this.takeOwn()) this.session.statements.close(text, prepared);
     const member = this.members[this.turn];
-    // Other users run the same statement.
-    if (member?.exchange?.isBeforeTarget && saysSessionEnded(error)) noteEnded(member.entry?.request.project);
-    else this.blame(member);
+    if (!this.isOwnFault(member, error)) this.blame(member);
   }
 
   /** `failed`: the statement that PostgreSQL was at. A cancel or another failure says nothing about the others. */
@@ -203,6 +205,17 @@ export class Group extends InTurn {
       if (entry?.guard?.unchanged === failed) entry.isOutdated = true;
       if (entry?.guard?.growth.after === failed && saysOverLimit(error)) entry.hasOutgrown = true;
     }
+  }
+
+  /** Other users run the same statement: only if several of them fail in short order is it avoided for all. */
+  private isOwnFault(member: Member | undefined, error: ServerError): boolean {
+    const { project, profile } = member?.entry?.request ?? {};
+    const user = letRunAlone(project);
+    if (!profile || !user) return false;
+    if (member?.exchange?.isBeforeTarget && saysSessionEnded(error)) return true;
+    const { failedBy: last } = profile;
+    profile.failedBy = { user, at: performance.now() };
+    return last === null || last.user === user || profile.failedBy.at - last.at > failuresApartMs;
   }
 
   /** Undefined: it happened after the last member, or at an unknown point, so any member can have caused it. */
@@ -215,8 +228,11 @@ export class Group extends InTurn {
     if (this.isHalted) this.blame(undefined);
     else if (!this.hasFailed) this.noteShares();
     for (const { text, prepared } of this.takeOwn()) this.session.statements.keep(text, prepared);
-    this.onEnd(this);
-    this.settle(this.hasFailed ? () => null : answerOf);
+    try {
+      this.onEnd(this);
+    } finally {
+      this.settle(this.hasFailed ? () => null : answerOf);
+    }
   }
 
   lost(error: Error): void {

@@ -26,7 +26,7 @@ import type { ProjectSessions } from '../sessions/project-sessions.ts';
 import {
   distrust,
   isPlain,
-  learn,
+  learnSome,
   noteDuration,
   type StatementProfile,
 } from '../sessions/statement-profiles.ts';
@@ -63,6 +63,8 @@ type PipedRequest = Readonly<{
   timeoutMs: number;
 }>;
 
+/** A statement with less time than this does not queue behind others. */
+export const sharedTimeoutMs = 1_000;
 /** Reads that usually take longer get an exclusive session. */
 const shortMs = 10;
 /** A read that is first for longer than this is isolated. */
@@ -151,7 +153,7 @@ export class Pipeline {
     exchange.onStreaming = () => this.isolate(queued);
     try {
       const running = exchange.run();
-      for (const profile of profiles) learn(profile, this.session);
+      learnSome(profiles, this.session);
       await running;
       const ms = performance.now() - Math.max(this.lastDoneAt, exchange.startedAt);
       note(profiles, exchange.isLarge || exchange.isHalted ? 1_000 : ms / profiles.length);

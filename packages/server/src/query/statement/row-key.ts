@@ -1,12 +1,12 @@
 // Recognizes updates and deletes of rows that parameters select by equality: UPDATE or DELETE of one table with `column = $1`
 // among the conditions of its WHERE. Such statements share transactions (sharing/group-commit.ts), which lock rows in the order of
-// these values. This is an allowlist: a statement with other tables or WITH queries is not recognized.
+// these values. This is an allowlist: a statement with FROM, USING or WITH is not recognized.
 import type { Node } from './references.ts';
 
 export type RowKey = Readonly<{
   /** The table's name, without its schema. */
   table: string;
-  /** Indexes of the parameters that select the row, in the order of the key's columns. */
+  /** Indexes of the parameters that select rows: those of a primary key in its order, others as they stand in the statement. */
   parameters: readonly number[];
 }>;
 
