@@ -57,7 +57,7 @@ const deadlocks = () =>
 
 describe('updates and deletes that share a transaction', () => {
   it('each get their own answer, by SQL and by the table endpoint', async () => {
-    await makeTable('many', 200);
+    await makeTable('many', 120);
     const update = 'update many set n = $1 where id = $2 returning id, n';
     await makeShort(update, [1, 0]);
     // On a machine that is busy with something else nothing is short.
@@ -65,32 +65,35 @@ describe('updates and deletes that share a transaction', () => {
       (id: number) => run(update, [id + 7, id]),
       (id: number) => patch(`many?id=eq.${id}`, { n: id + 7 }),
       (id: number) => patch(`many?n=gte.0&id=eq.${id}`, { n: id + 7 }),
-    ])
+    ]) {
+      // At the first run, each needs a session of its own.
+      for (let n = 0; n < 5; n++) await change(n);
       await until('they share', async () => {
-        const answers = await Promise.all(range(200).map(change));
+        const answers = await Promise.all(range(120).map(change));
         answers.forEach(({ status, body }, id) => {
           expect([status, body.rows]).toEqual([200, [{ id, n: id + 7 }]]);
         });
-        expect(await fine('select count(*)::int as n from many where n = id + 7')).toEqual([{ n: 200 }]);
+        expect(await fine('select count(*)::int as n from many where n = id + 7')).toEqual([{ n: 120 }]);
         const [{ n }] = await fine('select count(distinct xmin::text)::int as n from many');
-        return n < 100;
+        return n < 60;
       });
+    }
     const remove = 'delete from many where id = $1';
     await makeShort(remove, [-1]);
-    const answers = await Promise.all(range(220).map((id) => run(remove, [id])));
-    expect(answers.map(({ body }) => body.affected)).toEqual(range(220).map((id) => (id < 200 ? 1 : 0)));
+    const answers = await Promise.all(range(140).map((id) => run(remove, [id])));
+    expect(answers.map(({ body }) => body.affected)).toEqual(range(140).map((id) => (id < 120 ? 1 : 0)));
   });
 
   it('follow one another where they change the same row', async () => {
     await makeTable('same', 2);
     const add = 'update same set n = n + 1 where id = $1 returning n';
     await makeShort(add, [0]);
-    const answers = await Promise.all(range(150).map(() => run(add, [1])));
+    const answers = await Promise.all(range(100).map(() => run(add, [1])));
     const seen = answers.map(({ body }) => body.rows[0].n as number).sort((one, other) => one - other);
-    expect(seen).toEqual(range(150).map((n) => n + 1));
+    expect(seen).toEqual(range(100).map((n) => n + 1));
     const swap = 'update same set n = $1 where id = $2 and n = $3 returning n';
-    await makeShort(swap, [150, 1, 150]);
-    const swapped = await Promise.all(range(60).map((n) => run(swap, [200 + n, 1, 150])));
+    await makeShort(swap, [100, 1, 100]);
+    const swapped = await Promise.all(range(60).map((n) => run(swap, [200 + n, 1, 100])));
     expect(swapped.filter(({ body }) => body.row_count === 1)).toHaveLength(1);
   });
 
