@@ -61,7 +61,7 @@ describe('rowhouse sql', () => {
   it('opens a shell with history and completion on a terminal', { timeout: 120_000 }, async () => {
     const made = "create table shells (id int, nacre text); insert into shells values (1, 'Pearl')";
     expect(run(['sql', made]).status).toBe(0);
-    const { child, says } = openShell();
+    const { child, says, exited } = openShell();
     await says('shop=> ');
     child.stdin.write("select 'a;\n");
     await says('shop-> ');
@@ -79,7 +79,7 @@ describe('rowhouse sql', () => {
     child.stdin.write('select nope;\n');
     await says('"nope" does not exist');
     child.stdin.write(' select 7 as secret;\n\\q\n');
-    await once(child, 'exit');
+    await exited;
     const history = path.join(live.config, 'rowhouse', 'history');
     expect(readFileSync(history, 'utf8')).toContain('select nacre from shells where id = 1;');
     expect(readFileSync(history, 'utf8')).not.toContain('secret');
@@ -89,7 +89,7 @@ describe('rowhouse sql', () => {
   it('a shell takes what is typed while a statement runs, and Ctrl-C discards a line or ends a statement', {
     timeout: 120_000,
   }, async () => {
-    const { child, says } = openShell();
+    const { child, says, exited } = openShell();
     await says('shop=> ');
     child.stdin.write('select 1 as early, pg_sleep(1);\n');
     await says('early');
@@ -108,7 +108,7 @@ describe('rowhouse sql', () => {
     await says('Interrupted.');
     child.stdin.write('select 6 * 7 * 2 as fresh;\n\\q\n');
     await says(/84\s[\s\S]*\(1 row/);
-    await once(child, 'exit');
+    await exited;
   });
 
   it.skipIf(spawnSync('psql', ['--version']).status !== 0)(
@@ -187,5 +187,6 @@ function openShell() {
       throw new Error(`${error.message}, but ${JSON.stringify(output.slice(-2_000))}`);
     });
   };
-  return { child, says };
+  // From the start: it may have exited before the test waits for that.
+  return { child, says, exited: once(child, 'exit') };
 }

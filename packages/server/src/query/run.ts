@@ -159,7 +159,9 @@ async function run(deps: QueryDeps, request: StatementRequest): Promise<Answer> 
     bound: granted === 'outdated' ? 0 : (bound?.bytes ?? 0),
   });
   return withHeadroom(deps.admission, { project, growth, reader }, async (measure, supervise) => {
-    if (isOrdinary && !measure?.isFull && !measure?.comparesOwn && canGroup(profile)) {
+    // Near the limit, an update that is undone with its group leaves pages that nobody reclaims while others still succeed.
+    const mayGroup = measure === null || (statement.isInsert && !measure.isFull && !measure.comparesOwn);
+    if (isOrdinary && mayGroup && canGroup(profile)) {
       const answer = await inGroup(deps, request, measure, supervise);
       if (answer) return answer;
     }
