@@ -28,7 +28,7 @@ export function watchUsage(control: Control): Usages {
       select count(*)::int as count, (count(*) filter (where is_public))::int as "publicCount",
              coalesce(sum(octet_length(answer)), 0)::float8 as bytes
       from repeats where account_id = ${accountId}`);
-    // What began meanwhile may not have been counted.
+    // The count may have missed requests that began while it ran, so they stay in `begun`.
     Object.assign(usage, { ...row, begun: usage.begun - begun, measuredAt: performance.now() });
     known.set(accountId, usage);
     return usage;

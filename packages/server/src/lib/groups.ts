@@ -9,7 +9,7 @@ export type Groups<Entry, Result> = {
 };
 
 export type GroupOptions<Entry, Result> = {
-  /** Runs one statement for all entries. Its results, if it has any, are in the order of the entries. */
+  /** Runs one statement for all entries. Returns their results in the same order, or an empty list if there are none. */
   runTogether(entries: Entry[]): Promise<Result[]>;
   runAlone(entry: Entry): Promise<Result>;
   /** Nothing of the shared statement has happened: each entry then runs alone, so that none fails because of another one. */

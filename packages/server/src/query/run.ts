@@ -5,7 +5,7 @@
 //   2. any other plain read     → an exclusive session
 //   3. a short, plain, bounded insert near the limit, while there is a budget for it → group commit
 //   4. everything that may grow → admission (admission.ts), and within it
-//      a. a short, plain insert, or update or delete by key → group commit: in one transaction with others
+//      a. a short, plain insert, or far from the limit an update or delete by key → group commit
 //      b. anything else         → an exclusive session
 //
 // Each shared way can decline: then nothing of the statement has happened, and it takes the next way.

@@ -47,6 +47,17 @@ async function sequencesIn(act: () => Promise<unknown>): Promise<boolean[]> {
   }
 }
 
+/** Terminates the session that waits for a lock. */
+const endWaiting = () =>
+  until('it is terminated', () =>
+    asAdmin(async (admin) => {
+      const ended = await admin.query(sql`
+        select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = ${databaseOf(project.id)} and wait_event_type = 'Lock'`);
+      return ended.length > 0;
+    }),
+  );
+
 /** Sent until it is one write. */
 const makeOneWrite = (statements: Entry[], more: object = {}) =>
   until('it is one write', async () => {
@@ -132,14 +143,7 @@ describe('a batch in one write', () => {
     );
     const run = vi.spyOn(Sequence.prototype, 'run');
     const waiting = batch(statements);
-    await until('it is terminated', () =>
-      asAdmin(async (admin) => {
-        const ended = await admin.query(sql`
-          select pg_terminate_backend(pid) from pg_stat_activity
-          where datname = ${databaseOf(project.id)} and wait_event_type = 'Lock'`);
-        return ended.length > 0;
-      }),
-    );
+    await endWaiting();
     const { status, body } = await waiting.finally(release);
     expect(run).toHaveBeenCalledOnce();
     run.mockRestore();
@@ -156,14 +160,7 @@ describe('a batch in one write', () => {
       transaction.query(sql`select from y where id = 2 for update`),
     );
     const waiting = batch(statements);
-    await until('it is terminated', () =>
-      asAdmin(async (admin) => {
-        const ended = await admin.query(sql`
-          select pg_terminate_backend(pid) from pg_stat_activity
-          where datname = ${databaseOf(project.id)} and wait_event_type = 'Lock'`);
-        return ended.length > 0;
-      }),
-    );
+    await endWaiting();
     const { status, body } = await waiting.finally(release);
     expect([status, body.error.code]).toEqual([503, 'unavailable']);
     expect(await fine('select sum(n)::int as n from y')).toEqual([{ n: 0 }]);

@@ -137,7 +137,7 @@ describe('reads that share a pipeline', () => {
     await ask('create table "a""b\\,{}" (id int)');
     expect(await checkFor('select id from "a""b\\,{}"')).toBe('least');
     await ask('create view seen as select id from bare');
-    // What is behind a view takes the full check, for statements on it alone.
+    // A statement on a view needs the full check. Other statements of the project do not.
     expect(await checkFor('select id from seen')).toBe('least');
     expect((await profileOf('select id from seen')).needsFull).toBe(true);
     await ask("create type mood as enum ('calm')");

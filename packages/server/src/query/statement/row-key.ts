@@ -6,7 +6,10 @@ import type { Node } from './references.ts';
 export type RowKey = Readonly<{
   /** The table's name, without its schema. */
   table: string;
-  /** Indexes of the parameters that select rows: those of a primary key in its order, others as they stand in the statement. */
+  /**
+   * The parameters that select the rows, as indexes. A primary key keeps the order of its columns; other conditions keep their
+   * order in the statement.
+   */
   parameters: readonly number[];
 }>;
 
